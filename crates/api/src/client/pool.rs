@@ -1,0 +1,156 @@
+//! Connections to one server, kept open between calls.
+//!
+//! HTTP/1.1 carries one call at a time, so a call takes an idle connection or opens a new one, and gives it back when
+//! the answer has been read to its end; a call that is abandoned halfway closes its connection. There is no limit on
+//! connections in use (each belongs to a caller that waits), only on idle ones: what does not fit is closed.
+//!
+//! A server may close an idle connection at the very moment we use it. When hyper can tell that not a byte of the
+//! request was written, the call goes to another connection; this cannot carry out a call twice.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+use tokio_rustls::TlsConnector;
+
+pub use super::error::Failure;
+use super::error::TransportKind;
+
+/// Diego's client gives up connecting after this time, whatever the time limit of the call.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// A connection that nobody used for this long is not trusted any more.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+const IDLE_MAX: usize = 32;
+/// Event streams may be silent for hours, so a peer that vanished without a word must be noticed below HTTP.
+const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
+
+pub type Request = hyper::Request<Full<Bytes>>;
+
+/// Where to connect.
+#[derive(Clone)]
+pub struct Target {
+    pub host: String,
+    pub port: u16,
+    /// The identity to show, and the name that the server's certificate must bear.
+    pub tls: Option<(Arc<rustls::ClientConfig>, ServerName<'static>)>,
+}
+
+pub struct Pool {
+    target: Target,
+    /// The most recently used at the back.
+    idle: Mutex<VecDeque<(Instant, Connection)>>,
+}
+
+pub type Connection = SendRequest<Full<Bytes>>;
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}{}", self.host, self.port, if self.tls.is_some() { " with TLS" } else { "" })
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pool").field(&self.target).finish()
+    }
+}
+
+impl Pool {
+    pub fn new(target: Target) -> Self {
+        Self { target, idle: Mutex::default() }
+    }
+
+    /// Sends a request and waits for the head of its answer. The connection must be given back with [`Pool::put`] once
+    /// the body has been read, or dropped.
+    pub async fn send(&self, mut request: Request) -> Result<(hyper::Response<Incoming>, Connection), Failure> {
+        while let Some(mut connection) = self.take() {
+            if connection.ready().await.is_err() {
+                continue;
+            }
+            match connection.try_send_request(request).await {
+                Ok(response) => return Ok((response, connection)),
+                Err(mut refused) => match refused.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(Failure::from_error(refused.into_error())),
+                },
+            }
+        }
+        let mut connection = self.open().await?;
+        let response = connection.send_request(request).await.map_err(Failure::from_error)?;
+        Ok((response, connection))
+    }
+
+    /// Gives a connection back after its answer was read to the end.
+    pub fn put(&self, connection: Connection) {
+        if connection.is_closed() {
+            return;
+        }
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() == IDLE_MAX {
+            idle.pop_front();
+        }
+        idle.push_back((Instant::now(), connection));
+    }
+
+    fn take(&self) -> Option<Connection> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        while idle.front().is_some_and(|(since, _)| since.elapsed() > IDLE_TIMEOUT) {
+            idle.pop_front();
+        }
+        // The most recent one is the least likely to have been closed by the server.
+        std::iter::from_fn(|| idle.pop_back()).map(|(_, connection)| connection).find(|it| !it.is_closed())
+    }
+
+    async fn open(&self) -> Result<Connection, Failure> {
+        tokio::time::timeout(DIAL_TIMEOUT, self.dial()).await.unwrap_or_else(|_| Err(Failure::timeout()))
+    }
+
+    async fn dial(&self) -> Result<Connection, Failure> {
+        let stream = self.connect().await?;
+        // Small requests must not wait for more to come. Failing to say so costs time, not correctness.
+        let _ = stream.set_nodelay(true);
+        let keepalive =
+            socket2::TcpKeepalive::new().with_time(TCP_KEEPALIVE_INTERVAL).with_interval(TCP_KEEPALIVE_INTERVAL);
+        let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive);
+        match &self.target.tls {
+            None => start(stream).await,
+            Some((config, name)) => {
+                let connector = TlsConnector::from(Arc::clone(config));
+                let stream = connector.connect(name.clone(), stream).await.map_err(Failure::from_error)?;
+                start(stream).await
+            }
+        }
+    }
+
+    /// Walks through all addresses of the name: a standby refuses, the master accepts.
+    async fn connect(&self) -> Result<TcpStream, Failure> {
+        let addresses: Vec<_> = tokio::net::lookup_host((self.target.host.as_str(), self.target.port))
+            .await
+            .map_err(|source| Failure { kind: TransportKind::Resolve, source: Some(Box::new(source)) })?
+            .collect();
+        if addresses.is_empty() {
+            return Err(Failure { kind: TransportKind::Resolve, source: None });
+        }
+        TcpStream::connect(addresses.as_slice()).await.map_err(Failure::from_error)
+    }
+}
+
+async fn start<S>(stream: S) -> Result<Connection, Failure>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(Failure::from_error)?;
+    // The task ends when the sender is dropped or the peer closes. Its errors also reach whoever waits on the sender.
+    tokio::spawn(connection);
+    Ok(sender)
+}

@@ -1,0 +1,79 @@
+//! Cells from a file: one JSON presence a line, the same shape that cells publish.
+//!
+//! For fixed installations, tests and benchmarks without a lock service. The file is read again every few seconds; a cell that
+//! disappears from it says goodbye. A file that cannot be read or has a bad line changes nothing, so that a half-written file
+//! does not take cells away.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::{Cell, CellId};
+use tokio::sync::watch;
+
+use crate::cells::{PRESENCE_TTL_NS, Registry};
+use crate::clock::Clock;
+
+const READ_EVERY: Duration = Duration::from_secs(2);
+/// A larger file is not a list of cells.
+const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+#[derive(Debug, thiserror::Error)]
+pub enum CellsFileError {
+    #[error("the cells file {path} cannot be read: {source}")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("the cells file {path} has {bytes} bytes; at most {FILE_BYTES_MAX} are accepted")]
+    TooLarge { path: PathBuf, bytes: u64 },
+    #[error("line {line} of the cells file {path} is not a cell presence: {why}")]
+    Line { path: PathBuf, line: usize, why: String },
+}
+
+pub fn read(path: &Path) -> Result<Vec<Cell>, CellsFileError> {
+    let failed = |source| CellsFileError::Read { path: path.to_owned(), source };
+    let bytes = std::fs::metadata(path).map_err(failed)?.len();
+    if bytes > FILE_BYTES_MAX {
+        return Err(CellsFileError::TooLarge { path: path.to_owned(), bytes });
+    }
+    let text = std::fs::read_to_string(path).map_err(failed)?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .map(|(at, line)| {
+            let bad = |why: String| CellsFileError::Line { path: path.to_owned(), line: at + 1, why };
+            let wire: api::models::CellPresence = serde_json::from_str(line).map_err(|error| bad(error.to_string()))?;
+            api::convert::cell_from_wire(wire).map_err(|error| bad(error.to_string()))
+        })
+        .collect()
+}
+
+/// Announces what the file lists, until told to stop.
+pub async fn follow(path: PathBuf, registry: Arc<Registry>, clock: Arc<dyn Clock>, mut stop: watch::Receiver<bool>) {
+    let mut listed: BTreeSet<CellId> = BTreeSet::new();
+    let mut complained = false;
+    loop {
+        let file = path.clone();
+        match tokio::task::spawn_blocking(move || read(&file)).await {
+            Ok(Ok(cells)) => {
+                complained = false;
+                let now_ns = clock.now_ns();
+                let present: BTreeSet<CellId> = cells.iter().map(|cell| cell.id.clone()).collect();
+                for gone in listed.difference(&present) {
+                    registry.withdraw(gone, now_ns);
+                }
+                for cell in cells {
+                    registry.announce(cell, PRESENCE_TTL_NS, now_ns);
+                }
+                listed = present;
+            }
+            Ok(Err(error)) if !complained => {
+                complained = true;
+                tracing::warn!(%error, "the cells known so far are kept until their time is up");
+            }
+            _ => {}
+        }
+        tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => return,
+            () = tokio::time::sleep(READ_EVERY) => {}
+        }
+    }
+}

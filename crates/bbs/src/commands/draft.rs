@@ -1,0 +1,192 @@
+//! What a command leaves behind: a changed board, the steps that store the change, and what follows once it is stored.
+
+use std::sync::Arc;
+
+use model::event::{self, DesiredEvent, Event, TaskEvent};
+use model::slot::{Outcome, Stamp};
+use model::{ActualLrpKey, CellId, DesiredLrp, Domain, DomainName, InstanceKey, Nanos, Presence, ProcessGuid, Slot, Task, TaskGuid};
+use store::Step;
+use store::versions::latest;
+
+use crate::board::{Board, SlotKey};
+use crate::clock::Clock;
+
+/// How full a step may get. Half of what a store takes in one transaction, because a migration writes every record twice.
+const STEP_OPS_MAX: usize = store::STEP_OPS_MAX / 2;
+const STEP_BYTES_MAX: usize = store::STEP_BYTES_MAX / 2;
+
+/// What the outside world contributes.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    pub now_ns: Nanos,
+    pub clock: Arc<dyn Clock>,
+    pub task_rejections_max: i32,
+}
+
+/// Something to do once the change is durable. If it is lost, convergence notices.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    AuctionLrp { desired: Arc<DesiredLrp>, indices: Vec<i32> },
+    AuctionTask(Arc<Task>),
+    StopInstance { key: ActualLrpKey, instance: InstanceKey },
+    /// Tell the cell about changed internal routes, metric tags, or both.
+    UpdateInstance { desired: Arc<DesiredLrp>, key: ActualLrpKey, instance: InstanceKey, routes: bool, tags: bool },
+    CancelTask { guid: TaskGuid, cell: CellId },
+    CallBack(TaskGuid),
+}
+
+/// An event and the step that makes it true.
+#[derive(Clone, Debug)]
+pub struct Staged {
+    pub step: usize,
+    pub event: Event,
+    pub trace: Arc<str>,
+}
+
+#[derive(Debug)]
+pub struct Draft {
+    pub board: Board,
+    pub setting: Setting,
+    pub steps: Vec<Step>,
+    pub events: Vec<Staged>,
+    pub effects: Vec<Effect>,
+    trace: Arc<str>,
+    /// A new step begins with the next change.
+    closed: bool,
+}
+
+impl Draft {
+    pub fn new(board: Board, setting: Setting) -> Self {
+        let trace = Arc::from("");
+        Self { board, setting, steps: vec![], events: vec![], effects: vec![], trace, closed: true }
+    }
+
+    /// Begins a command: its changes start a step of their own, and its events carry this trace id.
+    pub fn begin(&mut self, trace: Arc<str>) {
+        self.closed = true;
+        self.trace = trace;
+    }
+
+    pub fn now_ns(&self) -> Nanos {
+        self.setting.now_ns
+    }
+
+    pub fn stamp(&self) -> Stamp {
+        Stamp { now_ns: self.setting.now_ns, epoch: self.setting.clock.fresh_id() }
+    }
+
+    /// The step that takes the next few records, which stay together.
+    fn step(&mut self) -> &mut Step {
+        let full = self.steps.last().is_none_or(|step| {
+            step.ops.len() + 3 > STEP_OPS_MAX || step.bytes() > STEP_BYTES_MAX
+        });
+        if self.closed || full {
+            self.steps.push(Step::default());
+            self.closed = false;
+        }
+        let last = self.steps.len() - 1;
+        &mut self.steps[last]
+    }
+
+    fn announce(&mut self, event: Event, traced: bool) {
+        let trace = if traced { self.trace.clone() } else { Arc::from("") };
+        let step = self.steps.len().saturating_sub(1);
+        self.events.push(Staged { step, event, trace });
+    }
+
+    /// Stores and announces what became of a slot. `traced`: whether the events name the request that caused them.
+    pub fn change_slot(&mut self, key: SlotKey, before: &Slot, outcome: &Outcome, traced: bool) {
+        let mut changed = false;
+        for presence in [Presence::Ordinary, Presence::Evacuating, Presence::Suspect] {
+            match (before.get(presence), outcome.slot.get(presence)) {
+                (None, None) => {}
+                (Some(old), Some(new)) if Arc::ptr_eq(old, new) || old == new => {}
+                (_, Some(new)) => {
+                    changed = true;
+                    latest::put_actual(self.step(), new);
+                }
+                (Some(old), None) => {
+                    changed = true;
+                    latest::delete_actual(self.step(), &old.key, presence);
+                }
+            }
+        }
+        if !changed {
+            return;
+        }
+        let (group, instance) = event::of_slot(before, &outcome.slot, outcome.cause);
+        for event in group {
+            self.announce(Event::Group(event), false);
+        }
+        for event in instance {
+            self.announce(Event::Instance(event), traced);
+        }
+        self.board.put_slot(key, outcome.slot.clone());
+    }
+
+    pub fn put_desired(&mut self, before: Option<Arc<DesiredLrp>>, after: Arc<DesiredLrp>) {
+        let whole = before.as_ref().is_none_or(|before| {
+            before.run_info != after.run_info || before.image_credentials != after.image_credentials
+        });
+        latest::put_desired(self.step(), &after, if whole { latest::Part::Both } else { latest::Part::ScheduleOnly });
+        self.board.put_desired(after.clone());
+        let event = match before {
+            None => DesiredEvent::Created(after),
+            Some(before) => DesiredEvent::Changed { before, after },
+        };
+        self.announce(Event::Desired(event), true);
+    }
+
+    pub fn remove_desired(&mut self, lrp: &Arc<DesiredLrp>) {
+        latest::delete_desired(self.step(), &lrp.process_guid);
+        self.board.remove_desired(&lrp.process_guid);
+        self.announce(Event::Desired(DesiredEvent::Removed(lrp.clone())), true);
+    }
+
+    pub fn put_task(&mut self, before: Option<Arc<Task>>, after: Task) -> Arc<Task> {
+        let after = Arc::new(after);
+        latest::put_task(self.step(), &after);
+        self.board.put_task(after.clone());
+        let event = match before {
+            None => TaskEvent::Created(after.clone()),
+            Some(before) => TaskEvent::Changed { before, after: after.clone() },
+        };
+        self.announce(Event::Task(event), false);
+        after
+    }
+
+    pub fn remove_task(&mut self, task: &Arc<Task>) {
+        latest::delete_task(self.step(), &task.guid);
+        self.board.remove_task(&task.guid);
+        self.announce(Event::Task(TaskEvent::Removed(task.clone())), false);
+    }
+
+    pub fn put_domain(&mut self, domain: Domain) {
+        latest::put_domain(self.step(), &domain);
+        self.board.put_domain(domain);
+    }
+
+    pub fn remove_domain(&mut self, name: &DomainName) {
+        latest::delete_domain(self.step(), name);
+        self.board.remove_domain(name);
+    }
+
+    pub fn desired(&self, guid: &ProcessGuid) -> Option<Arc<DesiredLrp>> {
+        self.board.desired.get(guid).map(|entry| entry.lrp.clone())
+    }
+
+    pub fn task(&self, guid: &TaskGuid) -> Option<Arc<Task>> {
+        self.board.tasks.get(guid).map(|entry| entry.task.clone())
+    }
+
+    /// Asks for one instance to be placed. `false` when nobody wants it any more.
+    pub fn auction(&mut self, process_guid: &ProcessGuid, index: i32) -> bool {
+        match self.desired(process_guid) {
+            Some(desired) => {
+                self.effects.push(Effect::AuctionLrp { desired, indices: vec![index] });
+                true
+            }
+            None => false,
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The checked configuration of a state server: real types, no strings that still need to be understood.
+//!
+//! The file that operators write is parsed and checked by the binary; see `docs/how-to/configure.md`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use api::client::tls::TlsFiles;
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How this node calls itself in logs and status.
+    pub node: String,
+    pub listen: SocketAddr,
+    /// `None` only when `listen` is a loopback address.
+    pub tls: Option<TlsFiles>,
+    pub health: SocketAddr,
+    /// The URL under which clients reach this node, for status and for nodes that wait.
+    pub advertise_url: Option<String>,
+    pub store_dir: PathBuf,
+    pub timing: Timing,
+    pub limits: Limits,
+    pub task_rejections_max: i32,
+    pub outbound: Outbound,
+    /// Cells listed in a file of JSON presences, one a line, read again when it changes.
+    pub cells_file: Option<PathBuf>,
+}
+
+/// Diego's defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    pub converge_interval: Duration,
+    pub kick_task: Duration,
+    pub expire_pending_task: Duration,
+    pub expire_completed_task: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            converge_interval: Duration::from_secs(30),
+            kick_task: Duration::from_secs(30),
+            expire_pending_task: Duration::from_secs(30 * 60),
+            expire_completed_task: Duration::from_secs(2 * 60),
+        }
+    }
+}
+
+/// What one client can cost the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub body_bytes_max: usize,
+    pub header_bytes_max: usize,
+    pub connections_max: usize,
+    pub handshake_timeout: Duration,
+    /// How long a connection may be idle, or take to send a request head.
+    pub idle_timeout: Duration,
+    pub body_timeout: Duration,
+    /// How long a client may leave an answer unread.
+    pub stall_timeout: Duration,
+    /// How long requests in flight may take to finish when the server stops.
+    pub drain_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes_max: 8 * 1024 * 1024,
+            header_bytes_max: 64 * 1024,
+            connections_max: 16_384,
+            handshake_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(120),
+            body_timeout: Duration::from_secs(30),
+            stall_timeout: Duration::from_secs(60),
+            drain_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Calls to the auctioneer, to cells and to whoever waits for a task.
+#[derive(Clone, Debug)]
+pub struct Outbound {
+    /// `None`: nobody places work; instances stay unclaimed until cells claim them.
+    pub auctioneer_url: Option<String>,
+    pub auctioneer_tls: Option<TlsFiles>,
+    /// Without it a failed TLS connection to the auctioneer is tried once more in plain text.
+    pub auctioneer_require_tls: bool,
+    pub cell_tls: Option<TlsFiles>,
+    pub cell_require_tls: bool,
+    /// The identity for https callbacks; usually that of the API.
+    pub callback_tls: Option<TlsFiles>,
+    pub communication_timeout: Duration,
+    pub update_workers: usize,
+    pub callback_workers: usize,
+}
+
+impl Default for Outbound {
+    fn default() -> Self {
+        Self {
+            auctioneer_url: None,
+            auctioneer_tls: None,
+            auctioneer_require_tls: false,
+            cell_tls: None,
+            cell_require_tls: false,
+            callback_tls: None,
+            communication_timeout: Duration::from_secs(10),
+            update_workers: 256,
+            callback_workers: 256,
+        }
+    }
+}

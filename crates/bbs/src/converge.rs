@@ -1,0 +1,138 @@
+//! The convergence loop: plan on a snapshot, carry out through the writer.
+//!
+//! There is one loop, so two passes never run at once. While a pass runs, any number of wake-ups ask for at most one more: they
+//! set the same flag. A timer wakes it anyway, counted from the end of the pass before.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::convert::desired_lrp::internal_hostnames;
+use arc_swap::ArcSwap;
+use model::Nanos;
+use model::converge::{Cells, lrps, tasks};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use crate::board::Board;
+use crate::cells::Registry;
+use crate::clock::Clock;
+use crate::commands::{Command, ConvergeLrps, ConvergeTasks};
+use crate::config::Timing;
+use crate::metrics::Metrics;
+use crate::writer::{WriteError, Writer};
+
+/// How many decisions go to the writer at once, so that requests get their turn between them.
+const DECISIONS_PER_COMMAND: usize = 64;
+
+#[derive(Debug)]
+pub struct Converger {
+    pub board: Arc<ArcSwap<Board>>,
+    pub writer: Writer,
+    pub registry: Arc<Registry>,
+    pub clock: Arc<dyn Clock>,
+    pub metrics: Arc<Metrics>,
+    pub timing: Timing,
+    /// Asks for a pass now.
+    pub wake: Arc<Notify>,
+}
+
+impl Converger {
+    /// Runs until told to stop. The first pass comes one interval after the start, when cells had time to be heard.
+    pub async fn run(self, mut stop: watch::Receiver<bool>) {
+        loop {
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => return,
+                () = tokio::time::sleep(self.timing.converge_interval) => {}
+                () = self.wake.notified() => {}
+            }
+            // Stopping does not interrupt a pass: it is short, and what it has begun is better finished.
+            if let Err(error) = self.pass().await {
+                tracing::warn!(%error, "a convergence pass was not finished; the next one looks again");
+            }
+        }
+    }
+
+    /// One pass over LRPs and tasks.
+    pub async fn pass(&self) -> Result<(), WriteError> {
+        let now_ns = self.clock.now_ns();
+        let cells = self.registry.known(now_ns);
+        if let Cells::Live(live) = &cells {
+            self.metrics.convergence.present_cells.set(live.len() as i64);
+        }
+        let (lrps, tasks) = tokio::join!(self.lrp_pass(&cells, now_ns), self.task_pass(&cells, now_ns));
+        lrps.and(tasks)
+    }
+
+    async fn lrp_pass(&self, cells: &Cells, now_ns: Nanos) -> Result<(), WriteError> {
+        let started = Instant::now();
+        let (board, cells) = (self.board.load_full(), cells.clone());
+        // The plan of a large platform takes a while; it must not sit on a thread that answers requests.
+        let planned = tokio::task::spawn_blocking(move || {
+            lrps::plan(&*board, &cells, &internal_hostnames, now_ns)
+        });
+        let Ok(plan) = planned.await else { return Err(WriteError::Panicked) };
+        let decisions = plan.decisions.len();
+        for chunk in plan.decisions.chunks(DECISIONS_PER_COMMAND) {
+            let command = Command::ConvergeLrps(ConvergeLrps { decisions: chunk.to_vec() });
+            self.writer.submit(command, Arc::from("")).await?;
+        }
+        self.report_lrps(&plan.metrics, started.elapsed());
+        if decisions > 0 {
+            tracing::info!(decisions, took = ?started.elapsed(), "LRP convergence");
+        }
+        Ok(())
+    }
+
+    async fn task_pass(&self, cells: &Cells, now_ns: Nanos) -> Result<(), WriteError> {
+        let started = Instant::now();
+        let nanos = |duration: Duration| Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX);
+        let timing = tasks::Timing {
+            expire_pending_ns: nanos(self.timing.expire_pending_task),
+            expire_completed_ns: nanos(self.timing.expire_completed_task),
+            kick_ns: nanos(self.timing.kick_task),
+        };
+        let board = self.board.load_full();
+        let plan = tasks::plan(board.tasks.values().map(|entry| &*entry.task), cells, timing, now_ns);
+        drop(board);
+        for chunk in plan.decisions.chunks(DECISIONS_PER_COMMAND) {
+            let command = Command::ConvergeTasks(ConvergeTasks { decisions: chunk.to_vec() });
+            self.writer.submit(command, Arc::from("")).await?;
+        }
+        let metrics = &self.metrics.convergence;
+        metrics.task_runs.inc();
+        metrics.task_duration_s.set(started.elapsed().as_secs_f64());
+        metrics.tasks_kicked.inc_by(plan.kicked as u64);
+        metrics.tasks_pruned.inc_by(plan.pruned as u64);
+        for (gauge, count) in [
+            (&metrics.tasks_pending, plan.pending),
+            (&metrics.tasks_running, plan.running),
+            (&metrics.tasks_completed, plan.completed),
+            (&metrics.tasks_resolving, plan.resolving),
+        ] {
+            gauge.set(count as i64);
+        }
+        Ok(())
+    }
+
+    fn report_lrps(&self, found: &lrps::Metrics, took: Duration) {
+        let metrics = &self.metrics.convergence;
+        metrics.lrp_runs.inc();
+        metrics.lrp_duration_s.set(took.as_secs_f64());
+        for (gauge, count) in [
+            (&metrics.lrps_unclaimed, found.unclaimed),
+            (&metrics.lrps_claimed, found.claimed),
+            (&metrics.lrps_running, found.running),
+            (&metrics.lrps_crashed, found.crashed),
+            (&metrics.lrps_missing, found.missing),
+            (&metrics.lrps_extra, found.extra),
+            (&metrics.suspect_running, found.suspect_running),
+            (&metrics.suspect_claimed, found.suspect_claimed),
+            (&metrics.crashing_desired, found.crashing_desired),
+            (&metrics.suspect_cells, found.missing_cells.len()),
+        ] {
+            gauge.set(count as i64);
+        }
+        metrics.lrps_desired.set(found.desired_instances);
+        self.metrics.set_domains(&found.fresh_domains);
+    }
+}

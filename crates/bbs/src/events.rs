@@ -1,0 +1,321 @@
+//! Event streams: one bounded ring of what was announced, and any number of readers of it.
+//!
+//! The writer appends in commit order, so the events of one record always arrive in the order in which they became true.
+//! A subscriber is nothing but a position in the ring: a slow one costs no memory and slows nobody down. When the ring has
+//! moved past it, it is cut off and told so; it then reads the state anew, as it would after any disconnect.
+//!
+//! An event is known by the revision that made it true. `1042` says: everything of revision 1042 has been sent on this
+//! stream; `1042-2` says: two more events of that revision follow. A client that comes back with the last id it saw misses
+//! nothing while the ring still holds what followed, and gets an explicit gap event when it does not.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use api::convert::{Stream, payload};
+use bytes::Bytes;
+use model::CellId;
+use model::event::Event;
+use tokio::sync::watch;
+
+use crate::commands::Staged;
+
+mod frame;
+
+pub use frame::{closing_comment, gap_frame};
+
+/// How many events the ring holds, and roughly how many bytes. Beyond either, the oldest go.
+pub const RING_EVENTS_MAX: usize = 65_536;
+pub const RING_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// How many events a subscriber takes in one go.
+const BATCH_EVENTS_MAX: usize = 256;
+
+/// Which of the three kinds of stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Group,
+    Instance,
+    Task,
+}
+
+/// Where a client left off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventId {
+    pub revision: u64,
+    /// How many events of the same revision and stream follow.
+    pub remaining: u32,
+}
+
+impl EventId {
+    pub fn parse(text: &str) -> Option<Self> {
+        let (revision, remaining) = match text.trim().split_once('-') {
+            None => (text.trim(), "0"),
+            Some((revision, remaining)) => (revision, remaining),
+        };
+        Some(Self { revision: revision.parse().ok()?, remaining: remaining.parse().ok()? })
+    }
+
+    fn is_before(self, other: Self) -> bool {
+        (self.revision, std::cmp::Reverse(self.remaining)) < (other.revision, std::cmp::Reverse(other.remaining))
+    }
+}
+
+impl std::fmt::Display for EventId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.remaining {
+            0 => write!(f, "{}", self.revision),
+            more => write!(f, "{}-{more}", self.revision),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Announcement {
+    revision: u64,
+    /// Events of the same revision that follow on the group stream, on the instance stream, on the task stream.
+    remaining: [u32; 3],
+    event: Event,
+    trace: Arc<str>,
+    /// Encoded at most once per stream and shape, by the first subscriber that needs it.
+    frames: [OnceLock<Bytes>; 6],
+}
+
+#[derive(Debug)]
+struct Ring {
+    events: VecDeque<Arc<Announcement>>,
+    /// The number of the event at the front.
+    first: u64,
+    bytes: usize,
+    /// Everything up to here is no longer in the ring, per stream kind.
+    gone: [EventId; 3],
+}
+
+/// Why a subscription cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The subscriber read too slowly and its next event has left the ring.
+    FellBehind,
+    Shutdown,
+}
+
+/// What a client that wanted to resume is told when it cannot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    pub asked: EventId,
+    /// The oldest revision whose events are all still there.
+    pub oldest: u64,
+    pub newest: u64,
+}
+
+#[derive(Debug)]
+pub struct Hub {
+    ring: Mutex<Ring>,
+    /// The number behind the last event, or `None` once the hub is closed.
+    end: watch::Sender<Option<u64>>,
+    newest: std::sync::atomic::AtomicU64,
+}
+
+impl Hub {
+    /// `revision` is the one the server starts from: what came before is not in the ring.
+    pub fn new(revision: u64) -> Arc<Self> {
+        let gone = [EventId { revision, remaining: 0 }; 3];
+        let ring = Ring { events: VecDeque::new(), first: 0, bytes: 0, gone };
+        Arc::new(Self { ring: Mutex::new(ring), end: watch::Sender::new(Some(0)), newest: revision.into() })
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        // A panic while the ring is held can only come from running out of memory; the ring itself is never half changed.
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Appends the events of a commit whose first step got the revision `first_revision`.
+    pub fn publish(&self, staged: Vec<Staged>, first_revision: u64, last_revision: u64) {
+        self.newest.store(last_revision, std::sync::atomic::Ordering::Release);
+        if staged.is_empty() {
+            return;
+        }
+        let announced = number(staged, first_revision);
+        let end = {
+            let mut ring = self.ring();
+            for announcement in announced {
+                ring.push(Arc::new(announcement));
+            }
+            ring.first + ring.events.len() as u64
+        };
+        self.end.send_if_modified(|known| match known {
+            Some(known) => {
+                *known = end;
+                true
+            }
+            None => false,
+        });
+    }
+
+    /// Ends all streams.
+    pub fn close(&self) {
+        self.end.send_replace(None);
+    }
+
+    pub fn subscribers(&self) -> usize {
+        self.end.receiver_count()
+    }
+
+    /// A subscription to what is announced from now on, or from where the client left off.
+    pub fn subscribe(
+        self: &Arc<Self>,
+        kind: Kind,
+        shape: Stream,
+        cell: Option<CellId>,
+        resume: Option<EventId>,
+    ) -> Option<(Subscription, Option<Gap>)> {
+        let mut end = self.end.subscribe();
+        end.borrow_and_update().as_ref()?;
+        let ring = self.ring();
+        let after_last = ring.first + ring.events.len() as u64;
+        let newest = self.newest.load(std::sync::atomic::Ordering::Acquire);
+        let (next, gap) = match resume {
+            None => (after_last, None),
+            Some(asked) if asked.is_before(ring.gone[kind as usize]) || asked.revision > newest => {
+                let oldest = ring.gone[kind as usize].revision;
+                (after_last, Some(Gap { asked, oldest, newest }))
+            }
+            Some(asked) => {
+                let unseen = ring.events.iter().position(|event| asked.is_before(event.id(kind)));
+                (unseen.map_or(after_last, |at| ring.first + at as u64), None)
+            }
+        };
+        drop(ring);
+        Some((Subscription { hub: self.clone(), end, next, kind, shape, cell }, gap))
+    }
+}
+
+impl Ring {
+    fn push(&mut self, announcement: Arc<Announcement>) {
+        self.bytes += announcement.weight();
+        self.events.push_back(announcement);
+        while self.events.len() > RING_EVENTS_MAX || self.bytes > RING_BYTES_MAX {
+            let Some(oldest) = self.events.pop_front() else { return };
+            self.first += 1;
+            self.bytes -= oldest.weight();
+            for kind in [Kind::Group, Kind::Instance, Kind::Task] {
+                self.gone[kind as usize] = oldest.id(kind);
+            }
+        }
+    }
+}
+
+impl Announcement {
+    fn id(&self, kind: Kind) -> EventId {
+        EventId { revision: self.revision, remaining: self.remaining[kind as usize] }
+    }
+
+    /// Roughly how many bytes keeping this event costs.
+    fn weight(&self) -> usize {
+        use model::event::{DesiredEvent, TaskEvent};
+        const ROW: usize = 2048;
+        match &self.event {
+            Event::Group(_) | Event::Instance(_) => ROW,
+            Event::Desired(DesiredEvent::Created(lrp) | DesiredEvent::Removed(lrp)) => ROW + 2 * lrp.run_info.len(),
+            Event::Desired(DesiredEvent::Changed { after, .. }) => 2 * ROW + 4 * after.run_info.len(),
+            Event::Task(TaskEvent::Created(task) | TaskEvent::Removed(task)) => {
+                ROW + 2 * task.definition.encoded.len()
+            }
+            Event::Task(TaskEvent::Changed { after, .. }) => ROW + 4 * after.definition.encoded.len(),
+        }
+    }
+
+    fn is_for(&self, kind: Kind, cell: Option<&CellId>) -> bool {
+        match (&self.event, kind) {
+            (Event::Desired(_), Kind::Group | Kind::Instance) | (Event::Task(_), Kind::Task) => true,
+            (Event::Group(event), Kind::Group) => cell.is_none_or(|cell| event.concerns(cell)),
+            (Event::Instance(event), Kind::Instance) => cell.is_none_or(|cell| event.concerns(cell)),
+            _ => false,
+        }
+    }
+
+    fn frame(&self, kind: Kind, shape: Stream) -> Bytes {
+        let at = kind as usize * 2 + usize::from(shape == Stream::Oldest);
+        self.frames[at]
+            .get_or_init(|| frame::event_frame(self.id(kind), &payload(&self.event, shape, &self.trace)))
+            .clone()
+    }
+}
+
+/// Gives each event its revision and counts, per stream, what follows it within the revision.
+fn number(staged: Vec<Staged>, first_revision: u64) -> Vec<Announcement> {
+    let mut announced: Vec<Announcement> = staged
+        .into_iter()
+        .map(|staged| Announcement {
+            revision: first_revision + staged.step as u64,
+            remaining: [0; 3],
+            event: staged.event,
+            trace: staged.trace,
+            frames: Default::default(),
+        })
+        .collect();
+    let mut revision = None;
+    let mut following = [0; 3];
+    for announcement in announced.iter_mut().rev() {
+        if revision != Some(announcement.revision) {
+            revision = Some(announcement.revision);
+            following = [0; 3];
+        }
+        announcement.remaining = following;
+        match &announcement.event {
+            Event::Desired(_) => {
+                following[Kind::Group as usize] += 1;
+                following[Kind::Instance as usize] += 1;
+            }
+            Event::Group(_) => following[Kind::Group as usize] += 1,
+            Event::Instance(_) => following[Kind::Instance as usize] += 1,
+            Event::Task(_) => following[Kind::Task as usize] += 1,
+        }
+    }
+    announced
+}
+
+/// A position in the ring.
+#[derive(Debug)]
+pub struct Subscription {
+    hub: Arc<Hub>,
+    end: watch::Receiver<Option<u64>>,
+    next: u64,
+    kind: Kind,
+    shape: Stream,
+    cell: Option<CellId>,
+}
+
+impl Subscription {
+    /// Waits for events and returns them framed, several at once if several have gathered.
+    pub async fn next(&mut self) -> Result<Vec<Bytes>, Ended> {
+        loop {
+            let closed = self.end.borrow_and_update().is_none();
+            let batch = self.take()?;
+            if !batch.is_empty() {
+                let frames = batch.iter().map(|event| event.frame(self.kind, self.shape)).collect();
+                return Ok(frames);
+            }
+            // What was announced before the end is still delivered.
+            if closed || self.end.changed().await.is_err() {
+                return Err(Ended::Shutdown);
+            }
+        }
+    }
+
+    fn take(&mut self) -> Result<Vec<Arc<Announcement>>, Ended> {
+        let ring = self.hub.ring();
+        let Some(mut at) = self.next.checked_sub(ring.first) else { return Err(Ended::FellBehind) };
+        let mut batch = Vec::new();
+        while batch.len() < BATCH_EVENTS_MAX {
+            let Some(event) = usize::try_from(at).ok().and_then(|at| ring.events.get(at)) else { break };
+            if event.is_for(self.kind, self.cell.as_ref()) {
+                batch.push(event.clone());
+            }
+            at += 1;
+        }
+        self.next = ring.first + at;
+        Ok(batch)
+    }
+}
+
+#[cfg(test)]
+mod tests;

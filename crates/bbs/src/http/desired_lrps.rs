@@ -1,0 +1,140 @@
+//! Desired LRPs: lists in four views, look-ups, and the calls that change what is wanted.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use api::convert::desired_lrp as intake_lrp;
+use api::models::{
+    DesireLrpRequest, DesiredLrPsRequest, DesiredLrPsResponse, DesiredLrpByProcessGuidRequest,
+    DesiredLrpLifecycleResponse, DesiredLrpResponse, Error, RemoveDesiredLrpRequest, UpdateDesiredLrpRequest,
+};
+use api::{Response, Route};
+use bytes::BytesMut;
+use model::{DomainName, ProcessGuid};
+
+use super::lists::{List, View};
+use super::{Answer, App, Body, Call, Failure, errors, failed, intake, message, write_failure};
+use crate::board::{Board, DesiredEntry};
+use crate::commands::{Command, DesireLrp, RemoveLrp, UpdateLrp};
+
+pub(super) fn read(app: &App, call: Call) -> Result<Answer, Failure> {
+    let board = app.board.load_full();
+    Ok(match call.route {
+        Route::DesiredLrps => list(board, &call, View::Newest),
+        Route::DesiredLrpsR2 => list(board, &call, View::R2),
+        Route::DesiredLrpSchedulingInfos => list(board, &call, View::Scheduling),
+        Route::DesiredLrpRoutingInfos => list(board, &call, View::Routing),
+        Route::DesiredLrpByProcessGuidR2 => get(&board, &call, View::R2),
+        Route::DesiredLrpSchedulingInfoByProcessGuid => get(&board, &call, View::Scheduling),
+        _ => get(&board, &call, View::Newest),
+    })
+}
+
+/// The answers of all four views carry their error in the same place, so one type reports it.
+fn list(board: Arc<Board>, call: &Call, view: View) -> Answer {
+    let mut request: DesiredLrPsRequest = match intake::decode(&call.body) {
+        Ok(request) => request,
+        Err(error) => return failed::<DesiredLrPsResponse>(error),
+    };
+    // What each call honours is part of the protocol: app guids only where whole LRPs are listed, domains not for routing.
+    if view == View::Routing {
+        request.domain.clear();
+    }
+    if matches!(view, View::Routing | View::Scheduling) {
+        request.app_guids.clear();
+    }
+    let domain = match request.domain.as_str() {
+        "" => None,
+        domain => match DomainName::parse(domain) {
+            Ok(domain) => Some(domain),
+            Err(_) => return message(DesiredLrPsResponse::default()),
+        },
+    };
+    if request.process_guids.is_empty() && request.app_guids.is_empty() {
+        return Answer::Body(Body::list(List::desired(board, view, domain)));
+    }
+    selected(&board, &request, domain.as_ref(), view)
+}
+
+fn selected(board: &Board, request: &DesiredLrPsRequest, domain: Option<&DomainName>, view: View) -> Answer {
+    let mut guids: BTreeSet<ProcessGuid> =
+        request.process_guids.iter().filter_map(|guid| ProcessGuid::parse(guid).ok()).collect();
+    let of_app = |guid: &ProcessGuid| {
+        request.app_guids.is_empty() || request.app_guids.iter().any(|app| guid.as_str().starts_with(app.as_str()))
+    };
+    if request.process_guids.is_empty() {
+        for app in &request.app_guids {
+            let from = ProcessGuid::parse(app).ok();
+            let start = from.as_ref().map_or(std::ops::Bound::Unbounded, std::ops::Bound::Included);
+            let range = board.desired.range((start, std::ops::Bound::Unbounded));
+            guids.extend(
+                range.map(|(guid, _)| guid).take_while(|guid| guid.as_str().starts_with(app.as_str())).cloned(),
+            );
+        }
+    }
+    let mut buf = BytesMut::new();
+    for entry in guids.iter().filter(|guid| of_app(guid)).filter_map(|guid| board.desired.get(guid)) {
+        if domain.is_none_or(|domain| entry.lrp.domain == *domain) {
+            view.put(entry, &mut buf);
+        }
+    }
+    Answer::Body(Body::full(buf.freeze()))
+}
+
+fn get(board: &Board, call: &Call, view: View) -> Answer {
+    let request: DesiredLrpByProcessGuidRequest = match intake::parse(&call.body) {
+        Ok(request) => request,
+        Err(error) => return failed::<DesiredLrpResponse>(error),
+    };
+    match board.desired.get(request.process_guid.as_str()) {
+        Some(entry) => one(entry, view),
+        None => failed::<DesiredLrpResponse>(api::errors::resource_not_found()),
+    }
+}
+
+/// A single record stands in the same field as the records of a list.
+fn one(entry: &DesiredEntry, view: View) -> Answer {
+    let mut buf = BytesMut::new();
+    view.put(entry, &mut buf);
+    Answer::Body(Body::full(buf.freeze()))
+}
+
+pub(super) async fn change(app: &App, call: Call) -> Result<Answer, Failure> {
+    let command = match command(app, &call) {
+        Ok(command) => command,
+        Err(error) => return Ok(message(DesiredLrpLifecycleResponse::failed(error))),
+    };
+    match app.writer.submit(command, call.trace).await {
+        Ok(_) => Ok(message(DesiredLrpLifecycleResponse::default())),
+        Err(error) => write_failure(&error).map(failed::<DesiredLrpLifecycleResponse>),
+    }
+}
+
+fn command(app: &App, call: &Call) -> Result<Command, Error> {
+    Ok(match call.route {
+        Route::DesireDesiredLrp => {
+            let request: DesireLrpRequest = intake::parse(&call.body)?;
+            let wire = request.desired_lrp.unwrap_or_default();
+            let lrp = intake_lrp::desire(wire, app.clock.fresh_id()).map_err(of_intake)?;
+            Command::DesireLrp(Box::new(DesireLrp { lrp }))
+        }
+        Route::UpdateDesiredLrp => {
+            let request: UpdateDesiredLrpRequest = intake::parse(&call.body)?;
+            let update = intake_lrp::update(request.update.unwrap_or_default()).map_err(of_intake)?;
+            let process_guid = ProcessGuid::parse(&request.process_guid).map_err(|error| errors::of_id(&error))?;
+            Command::UpdateLrp(Box::new(UpdateLrp { process_guid, update }))
+        }
+        _ => {
+            let request: RemoveDesiredLrpRequest = intake::parse(&call.body)?;
+            let process_guid = ProcessGuid::parse(&request.process_guid).map_err(|error| errors::of_id(&error))?;
+            Command::RemoveLrp(RemoveLrp { process_guid })
+        }
+    })
+}
+
+fn of_intake(error: intake_lrp::IntakeError) -> Error {
+    match error {
+        intake_lrp::IntakeError::Id(error) => errors::of_id(&error),
+        intake_lrp::IntakeError::Invalid(error) => error.into(),
+    }
+}

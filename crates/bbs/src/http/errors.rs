@@ -1,0 +1,26 @@
+//! A refusal of the domain as an error of the protocol.
+
+use api::models::Error;
+use api::models::error::Type;
+use model::{IdError, Refusal};
+
+pub(super) fn of_refusal(refusal: &Refusal) -> Error {
+    let kind = match refusal {
+        Refusal::NotFound => Type::ResourceNotFound,
+        Refusal::Exists => Type::ResourceExists,
+        Refusal::InvalidRequest | Refusal::Id(_) => Type::InvalidRequest,
+        Refusal::CannotBeClaimed => Type::ActualLrpCannotBeClaimed,
+        Refusal::CannotBeStarted => Type::ActualLrpCannotBeStarted,
+        Refusal::CannotBeCrashed => Type::ActualLrpCannotBeCrashed,
+        Refusal::CannotBeFailed => Type::ActualLrpCannotBeFailed,
+        Refusal::CannotBeRemoved => Type::ActualLrpCannotBeRemoved,
+        Refusal::CannotBeUnclaimed => Type::ActualLrpCannotBeUnclaimed,
+        Refusal::TaskTransition { .. } => Type::InvalidStateTransition,
+        Refusal::RunningOnDifferentCell { .. } => Type::RunningOnDifferentCell,
+    };
+    Error::new(kind, refusal.to_string())
+}
+
+pub(super) fn of_id(error: &IdError) -> Error {
+    Error::new(Type::InvalidRequest, error.to_string())
+}

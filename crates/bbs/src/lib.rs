@@ -1,0 +1,26 @@
+//! The state server: one master, one writer, snapshots for everybody else.
+//!
+//! Where to start: [`server::run`] starts and stops everything. A request arrives in [`http`], becomes a command in
+//! [`commands`], is applied and made durable by [`writer`], shows on the [`board`], and is announced by [`events`].
+//! [`converge`] repairs what nobody asked for but somebody wants; [`outbound`] talks to auctioneer, cells and callers.
+
+pub mod board;
+pub mod cells;
+pub mod cells_file;
+pub mod clock;
+pub mod commands;
+pub mod config;
+pub mod converge;
+pub mod events;
+pub mod http;
+pub mod load;
+pub mod metrics;
+pub mod outbound;
+pub mod phase;
+pub mod server;
+pub mod status;
+pub mod writer;
+
+pub use board::Board;
+pub use config::Config;
+pub use server::{Ready, RunError, run};

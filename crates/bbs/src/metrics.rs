@@ -1,0 +1,223 @@
+//! What the server counts, in Prometheus' text format on the health port.
+//!
+//! The names follow Diego's metrics (`LRPsRunning` becomes `corkboard_lrps_running`), so that an operator who knows those finds
+//! these. Counters that belong to a request are updated without locks that a slow scrape could hold.
+
+use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::Route;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+/// Upper bounds of the latency buckets in seconds, from a tenth of a millisecond to a minute.
+const LATENCY_BUCKETS_S: [f64; 15] =
+    [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0, 60.0];
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct DomainLabel {
+    domain: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CellLabel {
+    cell_id: String,
+}
+
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    requests: Vec<(Counter, Histogram)>,
+    pub refused_connections: Counter,
+    pub panics: Counter,
+    pub events_cut_off: Counter,
+    pub auction_failures: Counter,
+    pub callback_failures: Counter,
+    pub cell_call_failures: Counter,
+    commits: Counter,
+    steps: Counter,
+    commands: Counter,
+    effects_dropped: Counter,
+    pub connections: Gauge,
+    pub subscribers: Gauge,
+    pub quarantined: Gauge,
+    pub tasks_started: CellCounter,
+    pub tasks_failed: CellCounter,
+    pub tasks_succeeded: CellCounter,
+    pub convergence: Convergence,
+    domains: Family<DomainLabel, Gauge>,
+    fresh_before: Mutex<Vec<String>>,
+}
+
+/// A counter per cell.
+#[derive(Clone, Debug, Default)]
+pub struct CellCounter(Family<CellLabel, Counter>);
+
+impl CellCounter {
+    pub fn inc(&self, cell: &model::CellId) {
+        self.0.get_or_create(&CellLabel { cell_id: cell.to_string() }).inc();
+    }
+}
+
+/// What the passes found; set after each pass.
+#[derive(Debug, Default)]
+pub struct Convergence {
+    pub lrp_runs: Counter,
+    pub lrp_duration_s: Gauge<f64, AtomicU64>,
+    pub task_runs: Counter,
+    pub task_duration_s: Gauge<f64, AtomicU64>,
+    pub tasks_kicked: Counter,
+    pub tasks_pruned: Counter,
+    pub lrps_unclaimed: Gauge,
+    pub lrps_claimed: Gauge,
+    pub lrps_running: Gauge,
+    pub lrps_crashed: Gauge,
+    pub lrps_missing: Gauge,
+    pub lrps_extra: Gauge,
+    pub suspect_running: Gauge,
+    pub suspect_claimed: Gauge,
+    pub lrps_desired: Gauge,
+    pub crashing_desired: Gauge,
+    pub present_cells: Gauge,
+    pub suspect_cells: Gauge,
+    pub tasks_pending: Gauge,
+    pub tasks_running: Gauge,
+    pub tasks_completed: Gauge,
+    pub tasks_resolving: Gauge,
+}
+
+impl Metrics {
+    pub fn new() -> Arc<Self> {
+        let mut registry = Registry::with_prefix("corkboard");
+        let mut requests = Vec::with_capacity(Route::ALL.len());
+        for route in Route::ALL {
+            let (count, latency) = (Counter::default(), Histogram::new(LATENCY_BUCKETS_S));
+            let by_route = registry.sub_registry_with_label(("route".into(), route.name().into()));
+            by_route.register("requests", "Requests answered, by route", count.clone());
+            by_route.register_with_unit("request_latency", "Time to answer", Unit::Seconds, latency.clone());
+            requests.push((count, latency));
+        }
+        let metrics = Self {
+            requests,
+            refused_connections: counter(&mut registry, "refused_connections", "Connections closed because too many were open"),
+            panics: counter(&mut registry, "panics", "Requests that met a defect in the server"),
+            events_cut_off: counter(&mut registry, "events_cut_off", "Subscribers that read too slowly and were cut off"),
+            auction_failures: counter(&mut registry, "auction_failures", "Requests to the auctioneer that failed"),
+            callback_failures: counter(&mut registry, "callback_failures", "Task callbacks that were given up"),
+            cell_call_failures: counter(&mut registry, "cell_call_failures", "Calls to cells that failed"),
+            commits: counter(&mut registry, "commits", "Groups of changes made durable"),
+            steps: counter(&mut registry, "committed_steps", "Atomic steps made durable"),
+            commands: counter(&mut registry, "commands", "Commands answered by the writer"),
+            effects_dropped: counter(&mut registry, "effects_dropped", "Calls left to convergence because the queue was full"),
+            connections: gauge(&mut registry, "connections", "Open API connections"),
+            subscribers: gauge(&mut registry, "event_subscribers", "Open event streams"),
+            quarantined: gauge(&mut registry, "quarantined_records", "Stored records that cannot be read and are kept"),
+            tasks_started: cell_counter(&mut registry, "tasks_started", "Tasks started, by cell"),
+            tasks_failed: cell_counter(&mut registry, "tasks_failed", "Tasks that failed, by cell"),
+            tasks_succeeded: cell_counter(&mut registry, "tasks_succeeded", "Tasks that succeeded, by cell"),
+            convergence: Convergence::default(),
+            domains: Family::default(),
+            fresh_before: Mutex::default(),
+            registry: Registry::default(),
+        };
+        registry.register("domain", "1 while the domain is fresh", metrics.domains.clone());
+        metrics.convergence.register(&mut registry);
+        Arc::new(Self { registry, ..metrics })
+    }
+
+    pub fn answered(&self, route: Route, took: Duration) {
+        if let Some((count, latency)) = self.requests.get(route as usize) {
+            count.inc();
+            latency.observe(took.as_secs_f64());
+        }
+    }
+
+    pub fn committed(&self, steps: usize, commands: usize) {
+        self.commits.inc();
+        self.steps.inc_by(steps as u64);
+        self.commands.inc_by(commands as u64);
+    }
+
+    pub fn effect_dropped(&self) {
+        self.effects_dropped.inc();
+    }
+
+    /// Fresh domains are 1; one that is no longer fresh disappears.
+    pub fn set_domains(&self, fresh: &[model::DomainName]) {
+        let mut before = self.fresh_before.lock().unwrap_or_else(PoisonError::into_inner);
+        for domain in before.drain(..) {
+            if !fresh.iter().any(|name| name.as_str() == domain) {
+                self.domains.remove(&DomainLabel { domain });
+            }
+        }
+        for name in fresh {
+            self.domains.get_or_create(&DomainLabel { domain: name.to_string() }).set(1);
+            before.push(name.to_string());
+        }
+    }
+
+    /// The text a scrape gets.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        match prometheus_client::encoding::text::encode(&mut text, &self.registry) {
+            Ok(()) => text,
+            // Writing into a string cannot fail; if it ever does, a scrape that is empty is the honest answer.
+            Err(std::fmt::Error) => String::new(),
+        }
+    }
+}
+
+impl Convergence {
+    fn register(&self, registry: &mut Registry) {
+        registry.register("convergence_lrp_runs", "LRP passes", self.lrp_runs.clone());
+        registry.register("convergence_lrp_duration_seconds", "Length of the last LRP pass", self.lrp_duration_s.clone());
+        registry.register("convergence_task_runs", "Task passes", self.task_runs.clone());
+        registry.register("convergence_task_duration_seconds", "Length of the last task pass", self.task_duration_s.clone());
+        registry.register("convergence_tasks_kicked", "Tasks that a pass moved on", self.tasks_kicked.clone());
+        registry.register("convergence_tasks_pruned", "Tasks that a pass removed", self.tasks_pruned.clone());
+        let gauges: [(&str, &str, &Gauge<i64, AtomicI64>); 16] = [
+            ("lrps_unclaimed", "Instances that no cell has", &self.lrps_unclaimed),
+            ("lrps_claimed", "Instances that a cell is starting", &self.lrps_claimed),
+            ("lrps_running", "Instances that run", &self.lrps_running),
+            ("lrps_crashed", "Instances that wait after a crash", &self.lrps_crashed),
+            ("lrps_missing", "Wanted instances without a record, at the last pass", &self.lrps_missing),
+            ("lrps_extra", "Unwanted instances, at the last pass", &self.lrps_extra),
+            ("suspect_running_lrps", "Running instances on silent cells", &self.suspect_running),
+            ("suspect_claimed_lrps", "Starting instances on silent cells", &self.suspect_claimed),
+            ("lrps_desired", "Instances wanted", &self.lrps_desired),
+            ("crashing_desired_lrps", "Processes with a crashed instance", &self.crashing_desired),
+            ("present_cells", "Cells that are heard", &self.present_cells),
+            ("suspect_cells", "Cells that hold instances and are not heard", &self.suspect_cells),
+            ("tasks_pending", "Tasks that wait for a cell", &self.tasks_pending),
+            ("tasks_running", "Tasks that run", &self.tasks_running),
+            ("tasks_completed", "Tasks that ended", &self.tasks_completed),
+            ("tasks_resolving", "Tasks whose end is being reported", &self.tasks_resolving),
+        ];
+        for (name, help, gauge) in gauges {
+            registry.register(name, help, gauge.clone());
+        }
+    }
+}
+
+fn counter(registry: &mut Registry, name: &str, help: &str) -> Counter {
+    let counter = Counter::default();
+    registry.register(name, help, counter.clone());
+    counter
+}
+
+fn gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {
+    let gauge = Gauge::default();
+    registry.register(name, help, gauge.clone());
+    gauge
+}
+
+fn cell_counter(registry: &mut Registry, name: &str, help: &str) -> CellCounter {
+    let family = CellCounter::default();
+    registry.register(name, help, family.0.clone());
+    family
+}

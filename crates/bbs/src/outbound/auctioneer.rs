@@ -1,0 +1,334 @@
+//! Asks the auctioneer to place work: identifiers and resources only, the chosen cell fetches the rest from us.
+//!
+//! One request is under way at a time. What is asked for meanwhile gathers and leaves with the next one, an element per
+//! process with all its indices, so that a burst costs the auctioneer a few large auctions rather than many small ones.
+//!
+//! A failed request is counted, logged once and forgotten: convergence lists everything that still waits for a place. No
+//! second copy of that list is kept here, because it would be wrong as soon as something is placed or no longer wanted.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::{Method, StatusCode};
+use model::{DesiredLrp, ProcessGuid, Resources, Task, TaskGuid};
+use serde::{Serialize, Serializer};
+use tokio::sync::mpsc;
+use url::Url;
+
+use super::http::{Http, Request};
+use super::{CallError, ConfigError, identity};
+use crate::config;
+use crate::metrics::Metrics;
+
+/// How many wishes are merged into one request to the auctioneer.
+const BATCH_ORDERS_MAX: usize = 1000;
+/// How long wishes gather after a failure, so that an auctioneer that is down is asked, and logged, a few times a second.
+const FAILURE_PAUSE: Duration = Duration::from_millis(200);
+
+/// What should be placed.
+#[derive(Debug)]
+pub(super) enum Order {
+    Lrp { desired: Arc<DesiredLrp>, indices: Vec<i32> },
+    Task(Arc<Task>),
+}
+
+#[derive(Debug)]
+pub(super) struct Auctioneer {
+    http: Http,
+    url: Url,
+    /// The same host and port without TLS, where the configuration allows to fall back to it.
+    plain: Option<Url>,
+}
+
+impl Auctioneer {
+    /// `None` when no auctioneer is configured.
+    pub(super) fn new(config: &config::Outbound) -> Result<Option<Self>, ConfigError> {
+        let Some(text) = &config.auctioneer_url else { return Ok(None) };
+        let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        let url = url.ok_or_else(|| ConfigError::AuctioneerUrl { url: text.clone() })?;
+        let tls = identity(config.auctioneer_tls.as_ref(), "the auctioneer")?;
+        let encrypted = url.scheme() == "https";
+        if encrypted && tls.is_none() {
+            return Err(ConfigError::AuctioneerCertificates { url: text.clone() });
+        }
+        if config.auctioneer_require_tls && !encrypted {
+            return Err(ConfigError::AuctioneerPlain { url: text.clone() });
+        }
+        let plain = if encrypted && !config.auctioneer_require_tls { without_tls(&url) } else { None };
+        Ok(Some(Self { http: Http::new(tls, config.communication_timeout), url, plain }))
+    }
+
+    /// Places what arrives until the queue closes.
+    pub(super) async fn run(self, mut orders: mpsc::Receiver<Order>, metrics: Arc<Metrics>) {
+        let mut waiting = Vec::with_capacity(BATCH_ORDERS_MAX);
+        while orders.recv_many(&mut waiting, BATCH_ORDERS_MAX).await > 0 {
+            let batch = Batch::merge(waiting.drain(..));
+            let (lrps, tasks) = tokio::join!(self.submit("lrps", &batch.lrps), self.submit("tasks", &batch.tasks));
+            let mut failed = false;
+            for (kind, elements, outcome) in [("lrps", batch.lrps.len(), lrps), ("tasks", batch.tasks.len(), tasks)] {
+                if let Err(error) = outcome {
+                    failed = true;
+                    metrics.auction_failures.inc();
+                    let cause = std::error::Error::source(&error).map(ToString::to_string);
+                    tracing::warn!(kind, elements, %error, cause, "the auctioneer was not reached; convergence asks again");
+                }
+            }
+            if failed {
+                tokio::time::sleep(FAILURE_PAUSE).await;
+            }
+        }
+    }
+
+    async fn submit<T: Serialize>(&self, kind: &str, elements: &[T]) -> Result<(), CallError> {
+        if elements.is_empty() {
+            return Ok(());
+        }
+        let body = bytes::Bytes::from(api::json::to_string(elements));
+        match (self.post(&self.url, kind, body.clone()).await, &self.plain) {
+            (Err(CallError::Transport { .. }), Some(plain)) => self.post(plain, kind, body).await,
+            (outcome, _) => outcome,
+        }
+    }
+
+    async fn post(&self, base: &Url, kind: &str, body: bytes::Bytes) -> Result<(), CallError> {
+        let mut url = base.clone();
+        url.path_segments_mut().map_err(|()| CallError::Address)?.pop_if_empty().extend(["v1", kind]);
+        let answer = self.http.send(Request { method: Method::POST, url: &url, body, trace: "" }).await?;
+        match answer.status {
+            StatusCode::ACCEPTED => Ok(()),
+            status => Err(CallError::Status { status: status.as_u16() }),
+        }
+    }
+}
+
+fn without_tls(url: &Url) -> Option<Url> {
+    // The port is set last: it must stay that of the encrypted address, also where the scheme implies it.
+    let port = url.port_or_known_default();
+    let mut plain = url.clone();
+    plain.set_scheme("http").ok()?;
+    plain.set_port(port).ok()?;
+    Some(plain)
+}
+
+/// One request of each kind, in the order in which things were first asked for.
+#[derive(Debug, Default)]
+struct Batch {
+    lrps: Vec<LrpStart>,
+    tasks: Vec<TaskStart>,
+}
+
+impl Batch {
+    fn merge(orders: impl Iterator<Item = Order>) -> Self {
+        let mut batch = Self::default();
+        let mut lrp_at: HashMap<ProcessGuid, usize> = HashMap::new();
+        let mut task_at: HashMap<TaskGuid, usize> = HashMap::new();
+        for order in orders {
+            match order {
+                Order::Lrp { indices, .. } if indices.is_empty() => {}
+                Order::Lrp { desired, indices } => match lrp_at.entry(desired.process_guid.clone()) {
+                    Entry::Occupied(at) => {
+                        let start = &mut batch.lrps[*at.get()];
+                        start.indices.extend(indices);
+                        // The record may have changed meanwhile; later wishes carry the newer one.
+                        start.desired = desired;
+                    }
+                    Entry::Vacant(at) => {
+                        at.insert(batch.lrps.len());
+                        batch.lrps.push(LrpStart { desired, indices: indices.into_iter().collect() });
+                    }
+                },
+                Order::Task(task) => match task_at.entry(task.guid.clone()) {
+                    Entry::Occupied(at) => batch.tasks[*at.get()] = TaskStart(task),
+                    Entry::Vacant(at) => {
+                        at.insert(batch.tasks.len());
+                        batch.tasks.push(TaskStart(task));
+                    }
+                },
+            }
+        }
+        batch
+    }
+}
+
+#[derive(Debug)]
+struct LrpStart {
+    desired: Arc<DesiredLrp>,
+    indices: BTreeSet<i32>,
+}
+
+#[derive(Debug)]
+struct TaskStart(Arc<Task>);
+
+impl Serialize for LrpStart {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Wire<'a> {
+            process_guid: &'a str,
+            domain: &'a str,
+            indices: &'a BTreeSet<i32>,
+            #[serde(flatten)]
+            needs: Needs<'a>,
+        }
+        let lrp = &self.desired;
+        Wire {
+            process_guid: lrp.process_guid.as_str(),
+            domain: lrp.domain.as_str(),
+            indices: &self.indices,
+            needs: Needs::of(&lrp.resources, &lrp.placement_tags, &lrp.volume_drivers),
+        }
+        .serialize(serializer)
+    }
+}
+
+impl Serialize for TaskStart {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "PascalCase")]
+        struct Wire<'a> {
+            task_guid: &'a str,
+            domain: &'a str,
+            #[serde(flatten)]
+            needs: Needs<'a>,
+            /// Always the name of the zero state: the auctioneer does not look at it, but refuses a text it does not know.
+            #[serde(rename = "state")]
+            state: &'static str,
+            #[serde(rename = "failed")]
+            failed: bool,
+        }
+        let Self(task) = self;
+        let definition = &task.definition;
+        Wire {
+            task_guid: task.guid.as_str(),
+            domain: task.domain.as_str(),
+            needs: Needs::of(&definition.resources, &definition.placement_tags, &definition.volume_drivers),
+            state: "Invalid",
+            failed: false,
+        }
+        .serialize(serializer)
+    }
+}
+
+/// What a place must offer, flat in its element.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Needs<'a> {
+    /// `null` when there are none, as Diego writes them after storage; a list of drivers is never `null`.
+    placement_tags: Option<&'a [String]>,
+    volume_drivers: &'a [String],
+    root_fs: &'a str,
+    #[serde(rename = "MemoryMB")]
+    memory_mb: i32,
+    #[serde(rename = "DiskMB")]
+    disk_mb: i32,
+    max_pids: i32,
+}
+
+impl<'a> Needs<'a> {
+    fn of(resources: &'a Resources, tags: &'a [String], volume_drivers: &'a [String]) -> Self {
+        Self {
+            placement_tags: Some(tags).filter(|tags| !tags.is_empty()),
+            volume_drivers,
+            root_fs: &resources.root_fs,
+            memory_mb: resources.memory_mb,
+            disk_mb: resources.disk_mb,
+            max_pids: resources.max_pids,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::models;
+    use expect_test::expect;
+    use model::DomainName;
+
+    use super::*;
+
+    fn lrp(guid: &str, memory_mb: i32) -> Arc<DesiredLrp> {
+        let wire = models::DesiredLrp {
+            process_guid: guid.into(),
+            domain: "my-domain".into(),
+            root_fs: "preloaded:cflinuxfs4".into(),
+            memory_mb,
+            disk_mb: 128,
+            max_pids: 100,
+            ..Default::default()
+        };
+        Arc::new(api::convert::desired_lrp::desire(wire, "epoch".into()).unwrap())
+    }
+
+    fn task(guid: &str) -> Arc<Task> {
+        let wire = models::TaskDefinition {
+            root_fs: "docker:///busybox".into(),
+            memory_mb: 32,
+            disk_mb: 64,
+            placement_tags: vec!["t1".into()],
+            volume_mounts: vec![models::VolumeMount { driver: "nfs".into(), ..Default::default() }],
+            ..Default::default()
+        };
+        let definition = api::convert::task_definition(&wire);
+        Arc::new(Task::desire(TaskGuid::parse(guid).unwrap(), DomainName::parse("my-domain").unwrap(), definition, 1))
+    }
+
+    /// The two bodies are what a Go auctioneer was seen to receive, byte for byte.
+    #[test]
+    fn elements_are_diegos() {
+        let orders = [Order::Lrp { desired: lrp("pg-2", 64), indices: vec![0, 1] }, Order::Task(task("task-2"))];
+        let batch = Batch::merge(orders.into_iter());
+        assert_eq!(
+            api::json::to_string(&batch.lrps),
+            r#"[{"process_guid":"pg-2","domain":"my-domain","indices":[0,1],"PlacementTags":null,"VolumeDrivers":[],"RootFs":"preloaded:cflinuxfs4","MemoryMB":64,"DiskMB":128,"MaxPids":100}]"#
+        );
+        assert_eq!(
+            api::json::to_string(&batch.tasks),
+            r#"[{"TaskGuid":"task-2","Domain":"my-domain","PlacementTags":["t1"],"VolumeDrivers":["nfs"],"RootFs":"docker:///busybox","MemoryMB":32,"DiskMB":64,"MaxPids":0,"state":"Invalid","failed":false}]"#
+        );
+    }
+
+    #[test]
+    fn wishes_for_the_same_thing_become_one() {
+        let orders = [
+            Order::Lrp { desired: lrp("b", 64), indices: vec![2, 0] },
+            Order::Task(task("t")),
+            Order::Lrp { desired: lrp("a", 64), indices: vec![5] },
+            Order::Lrp { desired: lrp("c", 64), indices: vec![] },
+            Order::Task(task("t")),
+            Order::Lrp { desired: lrp("b", 65), indices: vec![1, 2] },
+        ];
+        let batch = Batch::merge(orders.into_iter());
+        let lrps: Vec<_> = batch.lrps.iter().map(|start| (&start.desired, &start.indices)).collect();
+        let shown: Vec<_> =
+            lrps.iter().map(|(lrp, indices)| format!("{} {} {indices:?}", lrp.process_guid, lrp.resources.memory_mb)).collect();
+        assert_eq!(shown, ["b 65 {0, 1, 2}", "a 64 {5}"]);
+        assert_eq!(batch.tasks.len(), 1);
+    }
+
+    fn complaint(url: &str, require_tls: bool) -> String {
+        let config = config::Outbound {
+            auctioneer_url: Some(url.into()),
+            auctioneer_require_tls: require_tls,
+            ..Default::default()
+        };
+        Auctioneer::new(&config).map_or_else(|error| error.to_string(), |_| "fine".into())
+    }
+
+    #[test]
+    fn a_configuration_that_cannot_work_is_refused_at_the_start() {
+        assert_eq!(complaint("http://localhost:9016", false), "fine");
+        expect![[r#"the auctioneer's address "localhost:9016" is not an http or https URL that names a host"#]]
+            .assert_eq(&complaint("localhost:9016", false));
+        expect![[r#"the auctioneer's address "https://localhost:9016" needs a CA file, a certificate and a key; use http:// without TLS"#]]
+            .assert_eq(&complaint("https://localhost:9016", false));
+        expect![[r#"TLS is required for the auctioneer, but its address "http://localhost:9016" is without; use https://"#]]
+            .assert_eq(&complaint("http://localhost:9016", true));
+    }
+
+    #[test]
+    fn the_fallback_keeps_host_and_port() {
+        let plain = |url: &str| without_tls(&Url::parse(url).unwrap()).unwrap().to_string();
+        assert_eq!(plain("https://auctioneer:9016/"), "http://auctioneer:9016/");
+        assert_eq!(plain("https://auctioneer/"), "http://auctioneer:443/");
+    }
+}

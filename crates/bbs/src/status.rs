@@ -1,0 +1,129 @@
+//! One answer to "how is it?", for a tired human and for scripts.
+
+use std::sync::{Arc, OnceLock};
+
+use model::Nanos;
+use serde::Serialize;
+use store::Store;
+
+use crate::clock::Clock;
+use crate::metrics::Metrics;
+use crate::phase::{Phase, Stage};
+
+/// How many quarantined records are named; the rest are counted.
+const NAMED_MAX: usize = 100;
+
+/// What the health port reads from.
+#[derive(Debug)]
+pub struct StatusSource {
+    pub node: String,
+    pub advertise_url: Option<String>,
+    pub phase: Arc<Phase>,
+    pub metrics: Arc<Metrics>,
+    pub clock: Arc<dyn Clock>,
+    pub started_ns: Nanos,
+    pub store: OnceLock<Arc<dyn Store>>,
+    pub cluster_id: OnceLock<String>,
+}
+
+#[derive(Serialize)]
+struct Status<'a> {
+    product: &'static str,
+    version: &'static str,
+    node: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advertise_url: Option<&'a str>,
+    phase: &'static str,
+    /// What it means and what to do.
+    explanation: &'static str,
+    uptime_s: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster_id: Option<&'a str>,
+    data_version: u64,
+    records_loaded: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    board: Option<BoardStatus>,
+}
+
+#[derive(Serialize)]
+struct BoardStatus {
+    revision: u64,
+    desired_lrps: usize,
+    actual_lrps: u64,
+    tasks: usize,
+    domains: Vec<String>,
+    cells: usize,
+    event_subscribers: usize,
+    quarantined: usize,
+    quarantine: Vec<Quarantined>,
+}
+
+#[derive(Serialize)]
+struct Quarantined {
+    key: String,
+    why: String,
+}
+
+impl StatusSource {
+    pub fn status_json(&self) -> String {
+        let now_ns = self.clock.now_ns();
+        let status = Status {
+            product: "corkboard",
+            version: env!("CARGO_PKG_VERSION"),
+            node: &self.node,
+            advertise_url: self.advertise_url.as_deref(),
+            phase: self.phase.name(),
+            explanation: self.phase.explain(),
+            uptime_s: now_ns.saturating_sub(self.started_ns) / model::NANOS_PER_SECOND,
+            cluster_id: self.cluster_id.get().map(String::as_str),
+            data_version: store::versions::latest::VERSION.0,
+            records_loaded: self.phase.progress().done,
+            store: self.store.get().map(|store| store.describe()),
+            board: self.board(now_ns),
+        };
+        match serde_json::to_string_pretty(&status) {
+            Ok(json) => json + "\n",
+            Err(error) => serde_json::json!({ "error": error.to_string() }).to_string(),
+        }
+    }
+
+    fn board(&self, now_ns: Nanos) -> Option<BoardStatus> {
+        let app = self.phase.app()?;
+        let board = app.board.load();
+        Some(BoardStatus {
+            revision: board.revision,
+            desired_lrps: board.desired.len(),
+            actual_lrps: board.totals().actual_rows,
+            tasks: board.tasks.len(),
+            domains: board.fresh_domains(now_ns).map(ToString::to_string).collect(),
+            cells: app.registry.live(now_ns).len(),
+            event_subscribers: app.hub.subscribers(),
+            quarantined: board.quarantine.len(),
+            quarantine: board
+                .quarantine
+                .iter()
+                .take(NAMED_MAX)
+                .map(|record| Quarantined { key: record.key.clone(), why: record.why.clone() })
+                .collect(),
+        })
+    }
+
+    /// Gauges that are cheap to read are read when somebody asks.
+    pub fn metrics_text(&self) -> String {
+        if let Some(app) = self.phase.app() {
+            let board = app.board.load();
+            let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+            self.metrics.quarantined.set(count(board.quarantine.len()));
+            self.metrics.subscribers.set(count(app.hub.subscribers()));
+            let convergence = &self.metrics.convergence;
+            convergence.present_cells.set(count(app.registry.live(self.clock.now_ns()).len()));
+        }
+        self.metrics.render()
+    }
+
+    pub fn is_serving(&self) -> bool {
+        self.phase.stage() == Stage::Serving
+    }
+}

@@ -1,0 +1,206 @@
+//! The one writer: applies commands in order, commits them in groups, and only then lets anybody see them.
+//!
+//! Whatever commands queue up while a commit is on its way form the next group, so one durable commit carries many requests
+//! and the queue empties faster the longer it gets. Replies, events and the new snapshot leave after the store has confirmed
+//! the group. If the commit fails, the changed board is dropped and every command of the group reports the failure; if it is
+//! not known whether it failed, memory and disk may differ, and the server stops, because a reload settles the question.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use model::Refusal;
+use store::{Mastership, Step, Store, StoreError};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::board::Board;
+use crate::clock::Clock;
+use crate::commands::{Command, Done, Draft, Effect, Setting};
+use crate::events::Hub;
+use crate::metrics::Metrics;
+
+/// How many commands wait for the writer. When the queue is full, requests wait in their handlers.
+const QUEUE_COMMANDS_MAX: usize = 4096;
+/// How many commands one commit carries at most.
+const GROUP_COMMANDS_MAX: usize = 512;
+/// A group is closed once its steps hold this much, so that one commit never grows without bound.
+const GROUP_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum WriteError {
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error("the change could not be stored: {0}")]
+    Store(Arc<StoreError>),
+    #[error("the server met a defect while applying this request; nothing was changed")]
+    Panicked,
+    #[error("the server is stopping")]
+    Stopping,
+}
+
+#[derive(Debug)]
+struct Request {
+    command: Command,
+    trace: Arc<str>,
+    reply: oneshot::Sender<Result<Done, WriteError>>,
+}
+
+/// The handle through which requests reach the writer. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    queue: mpsc::Sender<Request>,
+}
+
+/// What the writer needs and owns.
+#[derive(Debug)]
+pub struct WriterParts {
+    pub store: Arc<dyn Store>,
+    pub held: Mastership,
+    pub board: Arc<ArcSwap<Board>>,
+    pub hub: Arc<Hub>,
+    pub clock: Arc<dyn Clock>,
+    pub effects: mpsc::Sender<Effect>,
+    pub metrics: Arc<Metrics>,
+    pub task_rejections_max: i32,
+}
+
+/// How the writer ended.
+#[derive(Debug)]
+pub enum WriterEnd {
+    /// Everybody who could send commands is gone. The mastership can be given up.
+    Drained(Mastership),
+    /// The store cannot be trusted to hold what memory holds.
+    Failed(Arc<StoreError>),
+}
+
+impl Writer {
+    /// Queues a command and waits until it is durable.
+    pub async fn submit(&self, command: Command, trace: Arc<str>) -> Result<Done, WriteError> {
+        let (reply, answer) = oneshot::channel();
+        let request = Request { command, trace, reply };
+        self.queue.send(request).await.map_err(|_| WriteError::Stopping)?;
+        answer.await.unwrap_or(Err(WriteError::Stopping))
+    }
+
+    /// Starts the writer. The future ends when all handles are gone or the store failed.
+    pub fn start(parts: WriterParts) -> (Self, impl Future<Output = WriterEnd> + Send) {
+        let (queue, requests) = mpsc::channel(QUEUE_COMMANDS_MAX);
+        (Self { queue }, run(parts, requests))
+    }
+}
+
+async fn run(parts: WriterParts, mut requests: mpsc::Receiver<Request>) -> WriterEnd {
+    let mut waiting = Vec::with_capacity(GROUP_COMMANDS_MAX);
+    while requests.recv_many(&mut waiting, GROUP_COMMANDS_MAX).await > 0 {
+        let mut waiting = waiting.drain(..).peekable();
+        while waiting.peek().is_some() {
+            let group = parts.gather(&mut waiting);
+            if let Err(error) = parts.commit(group).await {
+                return WriterEnd::Failed(error);
+            }
+        }
+    }
+    WriterEnd::Drained(parts.held)
+}
+
+struct Group {
+    draft: Draft,
+    replies: Vec<(oneshot::Sender<Result<Done, WriteError>>, Result<Done, WriteError>)>,
+}
+
+impl WriterParts {
+    fn gather(&self, waiting: &mut impl Iterator<Item = Request>) -> Group {
+        let setting = Setting {
+            now_ns: self.clock.now_ns(),
+            clock: self.clock.clone(),
+            task_rejections_max: self.task_rejections_max,
+        };
+        let draft = Draft::new(Board::clone(&self.board.load()), setting);
+        let mut group = Group { draft, replies: Vec::new() };
+        let mut bytes = 0;
+        for request in waiting.by_ref() {
+            let steps_before = group.draft.steps.len();
+            let answer = apply(&mut group.draft, request.command, request.trace);
+            group.replies.push((request.reply, answer));
+            bytes += group.draft.steps[steps_before..].iter().map(Step::bytes).sum::<usize>();
+            if bytes > GROUP_BYTES_MAX {
+                break;
+            }
+        }
+        group
+    }
+
+    async fn commit(&self, group: Group) -> Result<(), Arc<StoreError>> {
+        let Group { draft, replies } = group;
+        let Draft { mut board, steps, events, effects, .. } = draft;
+        if !steps.is_empty() {
+            match self.store.commit(&self.held, &steps).await {
+                Ok(last_revision) => {
+                    let first_revision = last_revision + 1 - steps.len() as u64;
+                    board.revision = last_revision;
+                    self.board.store(Arc::new(board));
+                    self.hub.publish(events, first_revision, last_revision);
+                    self.metrics.committed(steps.len(), replies.len());
+                }
+                Err(error) => return self.report_failure(error, replies),
+            }
+        }
+        for effect in effects {
+            // A full queue drops the effect: cells and auctioneer are slow, and convergence will ask again.
+            if self.effects.try_send(effect).is_err() {
+                self.metrics.effect_dropped();
+            }
+        }
+        for (reply, answer) in replies {
+            // A client that hung up does not read its answer.
+            let _ = reply.send(answer);
+        }
+        Ok(())
+    }
+
+    fn report_failure(
+        &self,
+        error: StoreError,
+        replies: Vec<(oneshot::Sender<Result<Done, WriteError>>, Result<Done, WriteError>)>,
+    ) -> Result<(), Arc<StoreError>> {
+        let fatal = error.outcome_unknown() || !error.retryable();
+        let error = Arc::new(error);
+        tracing::error!(%error, fatal, commands = replies.len(), "a group of changes was not stored");
+        for (reply, _) in replies {
+            // Refusals too: they may rest on a change of the same group that never happened.
+            let _ = reply.send(Err(WriteError::Store(error.clone())));
+        }
+        if fatal { Err(error) } else { Ok(()) }
+    }
+}
+
+/// Applies one command. A panic or a record that no store would take leaves the draft as it was.
+fn apply(draft: &mut Draft, command: Command, trace: Arc<str>) -> Result<Done, WriteError> {
+    let name = command.name();
+    let board = draft.board.clone();
+    let (steps, events, effects) = (draft.steps.len(), draft.events.len(), draft.effects.len());
+    let mut undo = |draft: &mut Draft| {
+        draft.board = board.clone();
+        draft.steps.truncate(steps);
+        draft.events.truncate(events);
+        draft.effects.truncate(effects);
+    };
+    draft.begin(trace);
+    match catch_unwind(AssertUnwindSafe(|| command.apply(draft))) {
+        Ok(answer) => {
+            if let Some(error) = draft.steps[steps..].iter().find_map(|step| step.check().err()) {
+                undo(draft);
+                return Err(WriteError::Store(Arc::new(error)));
+            }
+            answer.map_err(WriteError::Refused)
+        }
+        Err(_) => {
+            undo(draft);
+            tracing::error!(command = name, "a command panicked; nothing of it was stored");
+            Err(WriteError::Panicked)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,19 @@
+//! Measurements: a load generator for any BBS, the benchmark of the whole server, and the comparison of storage engines.
+//!
+//! Promise: a number is only reported together with what it cost to get it right. Every answer is checked, failures are
+//! counted and shown, and a phase with failures is marked as failed instead of being fast. Never shipped.
+//!
+//! Start with [`fleet`] for what the data looks like, [`load`] for what is done with it, and [`board`] for how a server
+//! is started and the report written. [`floors`] measures what the machine itself can do, in the same run: without them
+//! a number says nothing. [`engines`] stands alone.
+
+pub mod answer;
+pub mod certificates;
+pub mod connection;
+pub mod fleet;
+pub mod latency;
+pub mod load;
+pub mod noise;
+pub mod process;
+pub mod stopwatch;
+pub mod table;

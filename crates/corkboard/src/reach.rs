@@ -1,0 +1,209 @@
+//! How the operator's commands reach a server: `cfdot`'s flags and environment variables, checked and made into a client.
+//!
+//! A flag wins over its variable, and an empty value counts as absent, as in `cfdot`. Two things are ours: with nothing
+//! given the address is that of `corkboard up`, and plain HTTP is allowed to this machine itself, where nobody is between.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use api::client::{Client, ClientConfig, ConfigError, TlsFiles};
+use url::{Host, Url};
+
+/// Where `corkboard up` listens unless told otherwise.
+pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:8889";
+
+/// Flags that every command for a server has. They may stand before or after the command's name.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "The server to talk to")]
+pub(crate) struct ReachFlags {
+    /// URL of the server [env: BBS_URL] [default: http://127.0.0.1:8889]
+    ///
+    /// https:// needs the three certificate files; http:// is for this machine only.
+    #[arg(long = "bbsURL", alias = "bbs-url", value_name = "URL")]
+    bbs_url: Option<String>,
+    /// The authority that signed the server's certificate [env: CA_CERT_FILE]
+    #[arg(long = "caCertFile", alias = "ca-cert-file", value_name = "FILE")]
+    ca_cert_file: Option<String>,
+    /// Our certificate [env: CLIENT_CERT_FILE]
+    #[arg(long = "clientCertFile", alias = "client-cert-file", value_name = "FILE")]
+    client_cert_file: Option<String>,
+    /// The key of our certificate [env: CLIENT_KEY_FILE]
+    #[arg(long = "clientKeyFile", alias = "client-key-file", value_name = "FILE")]
+    client_key_file: Option<String>,
+    /// Do not check who the server is [env: SKIP_CERT_VERIFY]
+    #[arg(
+        long = "skipCertVerify", alias = "skip-cert-verify", value_name = "BOOL", num_args = 0..=1,
+        require_equals = true, default_missing_value = "true"
+    )]
+    skip_cert_verify: Option<String>,
+    /// Give up after so many seconds; 0 waits for ever, and event streams always do [env: CFDOT_TIMEOUT] [default: 0]
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<String>,
+}
+
+/// The server that a command talks to, for messages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) url: String,
+    /// Neither a flag nor the environment names it.
+    pub(crate) is_default: bool,
+}
+
+/// Why there is no client. Nothing was sent.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReachError {
+    #[error("{url:?} is not a URL; expected for instance https://bbs.service.cf.internal:8889 (--bbsURL or BBS_URL)")]
+    Url { url: String },
+    #[error(
+        "the URL {url:?} is plain HTTP to another machine, where anybody on the way can read and change the traffic; \
+         plain HTTP is only for loopback (localhost, 127.0.0.1, [::1]): use https:// with --caCertFile, --clientCertFile and \
+         --clientKeyFile"
+    )]
+    PlainHttp { url: String },
+    #[error("--caCertFile (or CA_CERT_FILE) must name the authority of the server, unless --skipCertVerify is set")]
+    NoAuthority,
+    #[error("--clientCertFile and --clientKeyFile (or CLIENT_CERT_FILE and CLIENT_KEY_FILE) must both be given for https://")]
+    NoCertificate,
+    #[error("{value:?} is not a value for --skipCertVerify (SKIP_CERT_VERIFY); expected true or false")]
+    SkipVerify { value: String },
+    #[error("{value:?} is not a value for --timeout (CFDOT_TIMEOUT); expected whole seconds, 0 for no limit")]
+    Timeout { value: String },
+    #[error(transparent)]
+    Client(#[from] ConfigError),
+}
+
+impl ReachFlags {
+    /// These flags, and where one is not given, that of `outer`, which stood before the command's name.
+    pub(crate) fn or(self, outer: Self) -> Self {
+        Self {
+            bbs_url: self.bbs_url.or(outer.bbs_url),
+            ca_cert_file: self.ca_cert_file.or(outer.ca_cert_file),
+            client_cert_file: self.client_cert_file.or(outer.client_cert_file),
+            client_key_file: self.client_key_file.or(outer.client_key_file),
+            skip_cert_verify: self.skip_cert_verify.or(outer.skip_cert_verify),
+            timeout: self.timeout.or(outer.timeout),
+        }
+    }
+
+    /// Checks everything that can be checked without the network. `env` looks up a variable of the environment.
+    pub(crate) fn client(
+        self,
+        env: impl Fn(&str) -> Option<String>,
+        trace_id: String,
+    ) -> Result<(Client, Address), ReachError> {
+        let given = |flag: Option<String>, variable: &str| {
+            flag.filter(|text| !text.is_empty()).or_else(|| env(variable).filter(|text| !text.is_empty()))
+        };
+        let url = given(self.bbs_url, "BBS_URL");
+        let timeout = given(self.timeout, "CFDOT_TIMEOUT");
+        let ca = given(self.ca_cert_file, "CA_CERT_FILE").map(PathBuf::from);
+        let cert = given(self.client_cert_file, "CLIENT_CERT_FILE").map(PathBuf::from);
+        let key = given(self.client_key_file, "CLIENT_KEY_FILE").map(PathBuf::from);
+        let skip_verify = given(self.skip_cert_verify, "SKIP_CERT_VERIFY");
+
+        let address = Address { is_default: url.is_none(), url: url.unwrap_or_else(|| DEFAULT_URL.to_owned()) };
+        let parsed = Url::parse(&address.url).map_err(|_| ReachError::Url { url: address.url.clone() })?;
+        let skip_verify = skip_verify.as_deref().map_or(Ok(false), boolean)?;
+        let timeout = timeout.as_deref().map_or(Ok(None), seconds)?;
+        let tls = match parsed.scheme() {
+            // Variables for other servers may well be set; to a loopback address they have nothing to say.
+            "http" if is_loopback(&parsed) => None,
+            "http" => return Err(ReachError::PlainHttp { url: address.url }),
+            "https" => {
+                let (Some(cert), Some(key)) = (cert, key) else { return Err(ReachError::NoCertificate) };
+                // The client reads the authority even if it does not use it. With none given, our own certificate
+                // stands in: it is read anyway.
+                let ca = if skip_verify { ca.or_else(|| Some(cert.clone())) } else { ca };
+                Some(TlsFiles { ca: ca.ok_or(ReachError::NoAuthority)?, cert, key, skip_verify })
+            }
+            _ => return Err(ReachError::Url { url: address.url }),
+        };
+        let client = Client::new(ClientConfig { url: address.url.clone(), tls, timeout, trace_id: Some(trace_id) })?;
+        Ok((client, address))
+    }
+}
+
+/// Whether a URL can only mean this machine.
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
+        Some(Host::Ipv4(ip)) => IpAddr::V4(ip).is_loopback(),
+        Some(Host::Ipv6(ip)) => IpAddr::V6(ip).is_loopback(),
+        None => false,
+    }
+}
+
+/// What Go's `strconv.ParseBool` takes.
+fn boolean(text: &str) -> Result<bool, ReachError> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err(ReachError::SkipVerify { value: text.to_owned() }),
+    }
+}
+
+fn seconds(text: &str) -> Result<Option<Duration>, ReachError> {
+    let seconds: u32 = text.parse().map_err(|_| ReachError::Timeout { value: text.to_owned() })?;
+    Ok((seconds > 0).then(|| Duration::from_secs(seconds.into())))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    fn outcome(flags: ReachFlags, env: &[(&str, &str)]) -> String {
+        let lookup = |name: &str| env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        match flags.client(lookup, "trace".into()) {
+            Ok((_, address)) => address.url,
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn url(url: &str) -> ReachFlags {
+        ReachFlags { bbs_url: Some(url.into()), ..ReachFlags::default() }
+    }
+
+    #[test]
+    fn flags_win_over_the_environment_and_empty_is_absent() {
+        assert_eq!(outcome(ReachFlags::default(), &[]), DEFAULT_URL);
+        assert_eq!(outcome(ReachFlags::default(), &[("BBS_URL", "http://localhost:1")]), "http://localhost:1");
+        assert_eq!(outcome(url("http://[::1]:2"), &[("BBS_URL", "http://localhost:1")]), "http://[::1]:2");
+        assert_eq!(outcome(url(""), &[("BBS_URL", "http://localhost:1")]), "http://localhost:1");
+        assert_eq!(outcome(url("").or(url("http://127.9.9.9")), &[("BBS_URL", "")]), DEFAULT_URL);
+        assert_eq!(outcome(ReachFlags::default().or(url("http://127.9.9.9")), &[]), "http://127.9.9.9");
+    }
+
+    #[test]
+    fn plain_http_is_for_loopback() {
+        for elsewhere in ["http://bbs.service.cf.internal:8889", "http://10.0.0.1", "http://localhost.example.org"] {
+            assert!(outcome(url(elsewhere), &[]).contains("plain HTTP is only for loopback"), "{elsewhere}");
+        }
+        // The files would be a contradiction with http, but the environment may be meant for another server.
+        assert_eq!(outcome(url("http://localhost"), &[("CA_CERT_FILE", "/nowhere")]), "http://localhost");
+    }
+
+    #[test]
+    fn https_needs_its_files() {
+        let all = [("CLIENT_CERT_FILE", "/nowhere/c"), ("CLIENT_KEY_FILE", "/nowhere/k"), ("CA_CERT_FILE", "/nowhere/ca")];
+        expect!["--clientCertFile and --clientKeyFile (or CLIENT_CERT_FILE and CLIENT_KEY_FILE) must both be given for https://"]
+            .assert_eq(&outcome(url("https://a"), &all[..1]));
+        expect!["--caCertFile (or CA_CERT_FILE) must name the authority of the server, unless --skipCertVerify is set"]
+            .assert_eq(&outcome(url("https://a"), &all[..2]));
+        expect!["cannot read /nowhere/ca"].assert_eq(&outcome(url("https://a"), &all));
+        let unchecked = [all[0], all[1], ("SKIP_CERT_VERIFY", "T")];
+        expect!["cannot read /nowhere/c"].assert_eq(&outcome(url("https://a"), &unchecked));
+    }
+
+    #[test]
+    fn bad_values_are_named() {
+        expect![[r#""localhost:8889" is not a URL; expected for instance https://bbs.service.cf.internal:8889 (--bbsURL or BBS_URL)"#]]
+            .assert_eq(&outcome(url("localhost:8889"), &[]));
+        expect![[r#""10s" is not a value for --timeout (CFDOT_TIMEOUT); expected whole seconds, 0 for no limit"#]]
+            .assert_eq(&outcome(ReachFlags::default(), &[("CFDOT_TIMEOUT", "10s")]));
+        expect![[r#""yes" is not a value for --skipCertVerify (SKIP_CERT_VERIFY); expected true or false"#]]
+            .assert_eq(&outcome(ReachFlags::default(), &[("SKIP_CERT_VERIFY", "yes")]));
+    }
+}

@@ -1,0 +1,133 @@
+//! A desired LRP: a process that somebody wants a number of instances of.
+//!
+//! The part that scheduling, routing and convergence need is typed. The part that only a cell needs (actions, environment,
+//! ports, image layers…) is one opaque, already encoded blob: it can be large, no decision here depends on it, and carrying it
+//! unopened means that an unknown field in it survives.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use bytes::Bytes;
+
+use crate::{ActualLrpKey, DomainName, InstanceKey, ModificationTag, ProcessGuid};
+
+/// The routing key whose value names the internal host names of every instance. No other key is interpreted.
+pub const INTERNAL_ROUTER: &str = "internal-router";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DesiredLrp {
+    pub process_guid: ProcessGuid,
+    pub domain: DomainName,
+    pub log_guid: String,
+    pub annotation: String,
+    pub instances: i32,
+    pub resources: Resources,
+    pub placement_tags: Vec<String>,
+    /// The driver of each volume mount, in order, duplicates kept.
+    pub volume_drivers: Vec<String>,
+    /// Router name to compact JSON.
+    pub routes: BTreeMap<String, Bytes>,
+    pub metric_tags: BTreeMap<String, MetricTag>,
+    /// The older way to name the metrics source; reads reconcile it with the tag `source_id`.
+    pub metrics_guid: String,
+    pub update_strategy: UpdateStrategy,
+    pub image_credentials: ImageCredentials,
+    pub tag: ModificationTag,
+    /// What only the cell needs, encoded by the API crate.
+    pub run_info: Bytes,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resources {
+    pub memory_mb: i32,
+    pub disk_mb: i32,
+    pub max_pids: i32,
+    pub root_fs: String,
+}
+
+/// How evacuation moves instances. Numbers this server does not know are kept and treated as rolling.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpdateStrategy(pub i32);
+
+impl UpdateStrategy {
+    pub const ROLLING: Self = Self(0);
+    pub const RECREATE: Self = Self(1);
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MetricTag {
+    Static(String),
+    Index,
+    InstanceGuid,
+}
+
+impl MetricTag {
+    pub fn resolve(&self, index: i32, instance: &InstanceKey) -> String {
+        match self {
+            Self::Static(text) => text.clone(),
+            Self::Index => index.to_string(),
+            Self::InstanceGuid => instance.instance_guid.to_string(),
+        }
+    }
+}
+
+/// Never printed: the password belongs to a registry, not to a log.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct ImageCredentials {
+    pub username: String,
+    pub password: String,
+}
+
+impl fmt::Debug for ImageCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.username.is_empty() { "ImageCredentials(none)" } else { "ImageCredentials(redacted)" })
+    }
+}
+
+/// What an update may change. Absent parts stay; present ones replace the old value wholesale.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DesiredUpdate {
+    pub instances: Option<i32>,
+    pub routes: Option<BTreeMap<String, Bytes>>,
+    pub annotation: Option<String>,
+    pub metric_tags: Option<BTreeMap<String, MetricTag>>,
+    pub image_credentials: Option<ImageCredentials>,
+}
+
+impl DesiredLrp {
+    /// The record after an update. The tag grows even when the update is empty.
+    #[must_use]
+    pub fn updated(&self, update: DesiredUpdate) -> Self {
+        let mut next = self.clone();
+        next.tag = self.tag.next();
+        if let Some(instances) = update.instances {
+            next.instances = instances;
+        }
+        if let Some(routes) = update.routes {
+            next.routes = routes;
+        }
+        if let Some(annotation) = update.annotation {
+            next.annotation = annotation;
+        }
+        if let Some(metric_tags) = update.metric_tags {
+            next.metric_tags = metric_tags;
+        }
+        if let Some(credentials) = update.image_credentials {
+            next.image_credentials = credentials;
+        }
+        next
+    }
+
+    pub fn internal_router(&self) -> Option<&Bytes> {
+        self.routes.get(INTERNAL_ROUTER)
+    }
+
+    pub fn key(&self, index: i32) -> ActualLrpKey {
+        ActualLrpKey { process_guid: self.process_guid.clone(), index, domain: self.domain.clone() }
+    }
+
+    /// The metric tags as the container of this instance should emit them.
+    pub fn resolved_tags(&self, index: i32, instance: &InstanceKey) -> BTreeMap<String, String> {
+        self.metric_tags.iter().map(|(name, tag)| (name.clone(), tag.resolve(index, instance))).collect()
+    }
+}

@@ -1,0 +1,243 @@
+//! The contract of the store: ordered keys, fenced atomic steps.
+//!
+//! Promise: what `commit` confirmed survives a crash of the process and of the machine, a step is there whole or not
+//! at all, and nobody writes without holding the mastership that is in force. Every implementation passes the suite
+//! in [`crate::contract`]. The writer of the state server is the only caller of `commit`; everybody may read.
+//!
+//! The trait is kept small enough for etcd or an SQL database to implement. What is deliberately absent: reads at an
+//! old revision, compare-and-set on single records and watches. The whole state lives in memory above the store, so
+//! the store is read once, in pages, when a node becomes master.
+
+use std::fmt::Debug;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+
+use crate::error::StoreError;
+
+/// Operations in one step. A default etcd takes 128 in a transaction, and a step must fit there.
+pub const STEP_OPS_MAX: usize = 128;
+/// Keys and values of one step together. A default etcd takes requests of 1.5 MB.
+pub const STEP_BYTES_MAX: usize = 1_500_000;
+/// Bytes of one key.
+pub const KEY_BYTES_MAX: usize = 1_024;
+/// Keys and values of all steps of one commit together. It bounds the memory a commit needs and the size of a frame
+/// in the log; 170 full steps fit.
+pub const GROUP_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Keys and values of one page of a scan together; a page still holds one record when that record alone is larger.
+pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// One change of one record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    Put {
+        key: String,
+        value: Bytes,
+    },
+    /// Deleting a key that is not there is no error.
+    Delete {
+        key: String,
+    },
+}
+
+impl Op {
+    pub fn key(&self) -> &str {
+        match self {
+            Op::Put { key, .. } | Op::Delete { key } => key,
+        }
+    }
+
+    /// What this operation counts towards [`STEP_BYTES_MAX`].
+    pub fn bytes(&self) -> usize {
+        match self {
+            Op::Put { key, value } => key.len() + value.len(),
+            Op::Delete { key } => key.len(),
+        }
+    }
+}
+
+/// The unit of atomicity. When a step names a key twice, the later operation wins.
+#[derive(Clone, Debug, Default)]
+pub struct Step {
+    pub ops: Vec<Op>,
+}
+
+impl Step {
+    pub fn put(&mut self, key: impl Into<String>, value: impl Into<Bytes>) {
+        self.ops.push(Op::Put { key: key.into(), value: value.into() });
+    }
+
+    pub fn delete(&mut self, key: impl Into<String>) {
+        self.ops.push(Op::Delete { key: key.into() });
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.ops.iter().map(Op::bytes).sum()
+    }
+
+    /// Refuses a step that some implementation could not commit. A step without operations passes: it only takes a
+    /// revision.
+    pub fn check(&self) -> Result<(), StoreError> {
+        if self.ops.len() > STEP_OPS_MAX {
+            return Err(StoreError::TooLarge { what: "operations in a step", size: self.ops.len(), max: STEP_OPS_MAX });
+        }
+        for op in &self.ops {
+            let key = op.key();
+            if key.is_empty() {
+                return Err(StoreError::Misuse { what: "a record needs a key, and this one is empty" });
+            }
+            if key.len() > KEY_BYTES_MAX {
+                return Err(StoreError::TooLarge { what: "bytes of a key", size: key.len(), max: KEY_BYTES_MAX });
+            }
+        }
+        let bytes = self.bytes();
+        if bytes > STEP_BYTES_MAX {
+            return Err(StoreError::TooLarge { what: "bytes of a step", size: bytes, max: STEP_BYTES_MAX });
+        }
+        Ok(())
+    }
+}
+
+/// Checks all steps of a commit before the first of them is written, so that a refusal changes nothing.
+pub(crate) fn check_group(steps: &[Step]) -> Result<(), StoreError> {
+    if steps.is_empty() {
+        return Err(StoreError::Misuse { what: "a commit needs at least one step" });
+    }
+    let mut bytes = 0;
+    for step in steps {
+        step.check()?;
+        bytes += step.bytes();
+    }
+    if bytes > GROUP_BYTES_MAX {
+        return Err(StoreError::TooLarge { what: "bytes of a commit", size: bytes, max: GROUP_BYTES_MAX });
+    }
+    Ok(())
+}
+
+/// Proof of leadership. Whoever holds it may commit, until somebody else is given a newer one.
+///
+/// It cannot be cloned, so there is one holder per epoch. Letting go of it without [`Store::resign`] is safe: nobody
+/// can commit with it any more.
+#[derive(Debug)]
+pub struct Mastership {
+    epoch: u64,
+    /// The store keeps the other end, and so sees that the holder is gone.
+    _held: Arc<()>,
+}
+
+impl Mastership {
+    /// The value for the new master, and the sign of life that the store keeps.
+    pub(crate) fn grant(epoch: u64) -> (Mastership, Weak<()>) {
+        let held = Arc::new(());
+        let sign = Arc::downgrade(&held);
+        (Mastership { epoch, _held: held }, sign)
+    }
+
+    /// The fencing epoch: it grows with every change of mastership, also over restarts.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+}
+
+/// A part of a scan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    pub records: Vec<(String, Bytes)>,
+    /// Pass this as `after` to get the following page; `None` after the last one.
+    pub next: Option<String>,
+}
+
+pub trait Store: Send + Sync + Debug {
+    /// Waits until this node is master. The embedded store took its lock when it was opened, so there it returns at
+    /// once, or fails with `Locked` while another [`Mastership`] is held.
+    fn campaign<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<Mastership, StoreError>>;
+
+    /// Gives the mastership back. Resigning one that is no longer in force does nothing.
+    fn resign(&self, held: Mastership) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Bytes>, StoreError>>;
+
+    /// Records whose key starts with `prefix`, in key order, strictly after `after` (which need not exist): at most
+    /// `limit` records and [`PAGE_BYTES_MAX`], but at least one record if there is one. A limit of 0 counts as 1.
+    /// Each page is consistent in itself; pages read while somebody commits may stem from different revisions.
+    fn scan<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page, StoreError>>;
+
+    /// Commits the steps in order, each whole or not at all. They are durable when it returns `Ok`, with the revision
+    /// of the last step. Revisions grow by exactly 1 per step and never repeat, also over restarts.
+    ///
+    /// After an error with `outcome_unknown() == false` none of the steps is there. Dropping the future does not take
+    /// the commit back.
+    fn commit<'a>(&'a self, held: &'a Mastership, steps: &'a [Step]) -> BoxFuture<'a, Result<u64, StoreError>>;
+
+    /// The revision of the newest durable step; 0 in an empty store.
+    fn revision(&self) -> u64;
+
+    /// One line for status pages, for example `embedded at /var/lib/corkboard, 3 segments, 120 MB, 41 % garbage`.
+    fn describe(&self) -> String;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(ops: usize, key: &str, value_bytes: usize) -> Step {
+        let mut step = Step::default();
+        for _ in 0..ops {
+            step.put(key, vec![0u8; value_bytes]);
+        }
+        step
+    }
+
+    #[test]
+    fn a_step_is_checked_at_its_limits() {
+        assert!(step(STEP_OPS_MAX, "k", 1).check().is_ok());
+        assert!(matches!(step(STEP_OPS_MAX + 1, "k", 1).check(), Err(StoreError::TooLarge { size: 129, .. })));
+        assert!(step(1, "k", STEP_BYTES_MAX - 1).check().is_ok());
+        assert!(matches!(step(1, "k", STEP_BYTES_MAX).check(), Err(StoreError::TooLarge { .. })));
+        assert!(step(1, &"k".repeat(KEY_BYTES_MAX), 1).check().is_ok());
+        assert!(matches!(step(1, &"k".repeat(KEY_BYTES_MAX + 1), 1).check(), Err(StoreError::TooLarge { .. })));
+        assert!(matches!(step(1, "", 1).check(), Err(StoreError::Misuse { .. })));
+    }
+
+    #[test]
+    fn a_delete_counts_its_key() {
+        let mut step = Step::default();
+        step.delete("abc");
+        step.put("d", "ef");
+        assert_eq!(step.bytes(), 6);
+        assert!(!step.is_empty());
+    }
+
+    #[test]
+    fn a_commit_without_steps_is_refused_and_a_group_is_bounded() {
+        assert!(matches!(check_group(&[]), Err(StoreError::Misuse { .. })));
+        let value = Bytes::from(vec![0u8; STEP_BYTES_MAX - 1]);
+        let mut full = Step::default();
+        full.put("k", value);
+        // The clones share the value, so this group needs no memory worth speaking of.
+        let group = vec![full; GROUP_BYTES_MAX / STEP_BYTES_MAX + 1];
+        assert!(matches!(check_group(&group), Err(StoreError::TooLarge { what: "bytes of a commit", .. })));
+        assert!(check_group(&group[1..]).is_ok());
+    }
+
+    #[test]
+    fn the_store_sees_that_a_mastership_is_gone() {
+        let (held, sign) = Mastership::grant(7);
+        assert_eq!(held.epoch(), 7);
+        assert!(sign.upgrade().is_some());
+        drop(held);
+        assert!(sign.upgrade().is_none());
+    }
+}

@@ -1,0 +1,69 @@
+//! `cargo xtask bench`: benchmarks are run in release mode or not at all.
+//!
+//! The names are listed here and not left to the benchmark program, so that a misspelt one fails before minutes of
+//! optimised compilation and not after.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// Which benchmark
+    name: Option<Bench>,
+    /// Arguments of the benchmark itself
+    #[arg(last = true)]
+    pub(crate) rest: Vec<String>,
+}
+
+/// When you add one: a subcommand of the same name in `crates/bench`, and a line here that says what it measures.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Bench {
+    /// The whole server: requests per second and latencies while a fleet claims, starts, crashes and lists
+    Board,
+    /// The embedded store against other engines: group commit with real fdatasync, bulk load, open, scan
+    Engines,
+}
+
+pub(crate) fn run(root: &Path, args: &BenchArgs) -> anyhow::Result<ExitCode> {
+    let Some(name) = args.name else {
+        for (name, what) in listing() {
+            println!("{name:<10} {what}");
+        }
+        return Ok(ExitCode::SUCCESS);
+    };
+    let status = Command::new("cargo")
+        .args(["run", "--release", "--package", "corkboard-bench", "--"])
+        .arg(spelling(name))
+        .args(&args.rest)
+        .current_dir(root)
+        .status()
+        .context("cargo could not be started.")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn listing() -> Vec<(String, String)> {
+    let describe = |bench: &Bench| {
+        let value = bench.to_possible_value()?;
+        Some((value.get_name().to_owned(), value.get_help().map(ToString::to_string).unwrap_or_default()))
+    };
+    Bench::value_variants().iter().filter_map(describe).collect()
+}
+
+fn spelling(bench: Bench) -> String {
+    bench.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_benchmark_says_what_it_measures() {
+        let listing = listing();
+        assert_eq!(listing.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["board", "engines"]);
+        assert!(listing.iter().all(|(_, what)| !what.is_empty()));
+    }
+}
