@@ -14,14 +14,14 @@ use crate::{DecodeError, decode, encode};
 
 /// Events between what the client had seen and what the server still keeps are lost.
 ///
-/// The client must list everything anew; events from `oldest` on follow on this stream.
+/// The client must list everything anew. What follows on this stream came after `newest`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// A sentence for people.
     pub reason: String,
-    /// The oldest event id that the server can still deliver.
+    /// The oldest revision from which the server could still have continued.
     pub oldest: u64,
-    /// The newest event id at the moment of the subscription.
+    /// The newest revision at the moment of the subscription.
     pub newest: u64,
 }
 
@@ -120,7 +120,8 @@ payloads! {
 /// One event as a client receives it. In JSON it is cfdot's line: `{"type":…,"data":{…}}`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Corkboard's ids are revisions and never repeat; Diego's count from 0 on each connection.
+    /// Opaque to a client: what it sends as `Last-Event-ID` to continue. Corkboard's ids name the revision, Diego's count
+    /// from 0 on each connection.
     pub id: String,
     pub name: String,
     pub payload: EventPayload,

@@ -14,7 +14,7 @@ pub const EVENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// One event, ready to be written as one HTTP chunk. The payload must not be empty: Diego's client fails on an event
 /// without data.
-pub fn frame(id: u64, name: &str, payload: &[u8]) -> Bytes {
+pub fn frame(id: impl std::fmt::Display, name: &str, payload: &[u8]) -> Bytes {
     debug_assert!(!payload.is_empty(), "the event {name} has no payload; clients would fail on it");
     let data = STANDARD.encode(payload);
     Bytes::from(format!("id: {id}\nevent: {name}\ndata: {data}\n\n"))

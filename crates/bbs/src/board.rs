@@ -15,7 +15,9 @@ use api::convert::Item;
 use api::convert::desired_lrp::Encoded;
 use imbl::{OrdMap, OrdSet};
 use model::converge::lrps;
-use model::{ActualState, CellId, DesiredLrp, Domain, DomainName, Presence, ProcessGuid, Slot, Task, TaskGuid, TaskState};
+use model::{
+    ActualState, CellId, DesiredLrp, Domain, DomainName, Presence, ProcessGuid, Slot, Task, TaskGuid, TaskState,
+};
 
 mod totals;
 
@@ -232,11 +234,14 @@ impl Board {
 
     /// The first entries after `last`, for a list that is sent piece by piece.
     pub fn slots_after(&self, last: Option<&SlotKey>) -> impl Iterator<Item = (&SlotKey, &Arc<SlotEntry>)> {
-        self.slots.range((last.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded))
+        self.slots.range::<_, SlotKey>((last.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded))
     }
 
-    pub fn desired_after(&self, last: Option<&ProcessGuid>) -> impl Iterator<Item = (&ProcessGuid, &Arc<DesiredEntry>)> {
-        self.desired.range((last.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded))
+    pub fn desired_after(
+        &self,
+        last: Option<&ProcessGuid>,
+    ) -> impl Iterator<Item = (&ProcessGuid, &Arc<DesiredEntry>)> {
+        self.desired.range::<_, ProcessGuid>((last.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded))
     }
 
     /// Rebuilds every index from the records and compares. For tests and for the check after a restart.

@@ -70,7 +70,12 @@ impl Registry {
 
     pub fn live(&self, now_ns: Nanos) -> Vec<Arc<Cell>> {
         let inner = self.inner();
-        inner.cells.values().filter(|presence| presence.expires_ns > now_ns).map(|presence| presence.cell.clone()).collect()
+        inner
+            .cells
+            .values()
+            .filter(|presence| presence.expires_ns > now_ns)
+            .map(|presence| presence.cell.clone())
+            .collect()
     }
 
     pub fn get(&self, id: &CellId, now_ns: Nanos) -> Option<Arc<Cell>> {

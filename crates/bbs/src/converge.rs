@@ -67,9 +67,7 @@ impl Converger {
         let started = Instant::now();
         let (board, cells) = (self.board.load_full(), cells.clone());
         // The plan of a large platform takes a while; it must not sit on a thread that answers requests.
-        let planned = tokio::task::spawn_blocking(move || {
-            lrps::plan(&*board, &cells, &internal_hostnames, now_ns)
-        });
+        let planned = tokio::task::spawn_blocking(move || lrps::plan(&*board, &cells, &internal_hostnames, now_ns));
         let Ok(plan) = planned.await else { return Err(WriteError::Panicked) };
         let decisions = plan.decisions.len();
         for chunk in plan.decisions.chunks(DECISIONS_PER_COMMAND) {

@@ -216,9 +216,7 @@ impl Announcement {
             Event::Group(_) | Event::Instance(_) => ROW,
             Event::Desired(DesiredEvent::Created(lrp) | DesiredEvent::Removed(lrp)) => ROW + 2 * lrp.run_info.len(),
             Event::Desired(DesiredEvent::Changed { after, .. }) => 2 * ROW + 4 * after.run_info.len(),
-            Event::Task(TaskEvent::Created(task) | TaskEvent::Removed(task)) => {
-                ROW + 2 * task.definition.encoded.len()
-            }
+            Event::Task(TaskEvent::Created(task) | TaskEvent::Removed(task)) => ROW + 2 * task.definition.encoded.len(),
             Event::Task(TaskEvent::Changed { after, .. }) => ROW + 4 * after.definition.encoded.len(),
         }
     }

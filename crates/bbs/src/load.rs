@@ -3,10 +3,9 @@
 //! A record that cannot be read is set aside and named, never dropped and never a reason not to start: one bad record must not
 //! take a platform down.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::{Presence, Slot};
+use model::{ActualLrp, Slot};
 use store::versions::latest::{Entity, Loader, ROOT};
 use store::{Page, Store, StoreError};
 use tokio::sync::mpsc;
@@ -53,8 +52,8 @@ pub async fn load(store: &Arc<dyn Store>, phase: &Arc<Phase>) -> Result<Board, S
 struct Intake {
     loader: Loader,
     board: Board,
-    /// Rows of the same slot come as separate records.
-    slots: HashMap<SlotKey, Slot>,
+    /// The rows of one slot are separate records that follow each other; this is the slot that is being put together.
+    slot: Option<(SlotKey, Slot)>,
     records: u64,
 }
 
@@ -66,8 +65,7 @@ impl Intake {
                 Some(Entity::Desired(lrp)) => self.board.put_desired(Arc::new(lrp)),
                 Some(Entity::Actual(row)) => {
                     let key = SlotKey { process_guid: row.key.process_guid.clone(), index: row.key.index };
-                    let presence: Presence = row.presence;
-                    self.slots.entry(key).or_default().set(presence, Some(Arc::new(row)));
+                    self.add_row(key, row);
                 }
                 Some(Entity::Task(task)) => self.board.put_task(Arc::new(task)),
                 Some(Entity::Domain(domain)) => self.board.put_domain(domain),
@@ -76,14 +74,32 @@ impl Intake {
         }
     }
 
-    fn finish(mut self, revision: u64) -> Board {
-        for (key, slot) in self.slots {
+    fn add_row(&mut self, key: SlotKey, row: ActualLrp) {
+        if self.slot.as_ref().is_none_or(|(open, _)| *open != key) {
+            self.close_slot();
+        }
+        let (_, slot) = self.slot.get_or_insert_with(|| (key, Slot::default()));
+        slot.set(row.presence, Some(Arc::new(row)));
+    }
+
+    fn close_slot(&mut self) {
+        if let Some((key, slot)) = self.slot.take() {
             self.board.put_slot(key, slot);
         }
+    }
+
+    fn finish(mut self, revision: u64) -> Board {
+        self.close_slot();
         let quarantine = self.loader.finish();
         for record in &quarantine {
-            tracing::error!(key = record.key, why = record.why, "a stored record cannot be read; it is kept and left out");
+            tracing::error!(
+                key = record.key,
+                why = record.why,
+                "a stored record cannot be read; it is kept and left out"
+            );
         }
-        Board { revision, quarantine: Arc::new(quarantine), ..self.board }
+        self.board.revision = revision;
+        self.board.quarantine = Arc::new(quarantine);
+        self.board
     }
 }

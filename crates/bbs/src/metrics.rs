@@ -104,16 +104,28 @@ impl Metrics {
         }
         let metrics = Self {
             requests,
-            refused_connections: counter(&mut registry, "refused_connections", "Connections closed because too many were open"),
+            refused_connections: counter(
+                &mut registry,
+                "refused_connections",
+                "Connections closed because too many were open",
+            ),
             panics: counter(&mut registry, "panics", "Requests that met a defect in the server"),
-            events_cut_off: counter(&mut registry, "events_cut_off", "Subscribers that read too slowly and were cut off"),
+            events_cut_off: counter(
+                &mut registry,
+                "events_cut_off",
+                "Subscribers that read too slowly and were cut off",
+            ),
             auction_failures: counter(&mut registry, "auction_failures", "Requests to the auctioneer that failed"),
             callback_failures: counter(&mut registry, "callback_failures", "Task callbacks that were given up"),
             cell_call_failures: counter(&mut registry, "cell_call_failures", "Calls to cells that failed"),
             commits: counter(&mut registry, "commits", "Groups of changes made durable"),
             steps: counter(&mut registry, "committed_steps", "Atomic steps made durable"),
             commands: counter(&mut registry, "commands", "Commands answered by the writer"),
-            effects_dropped: counter(&mut registry, "effects_dropped", "Calls left to convergence because the queue was full"),
+            effects_dropped: counter(
+                &mut registry,
+                "effects_dropped",
+                "Calls left to convergence because the queue was full",
+            ),
             connections: gauge(&mut registry, "connections", "Open API connections"),
             subscribers: gauge(&mut registry, "event_subscribers", "Open event streams"),
             quarantined: gauge(&mut registry, "quarantined_records", "Stored records that cannot be read and are kept"),
@@ -175,9 +187,17 @@ impl Metrics {
 impl Convergence {
     fn register(&self, registry: &mut Registry) {
         registry.register("convergence_lrp_runs", "LRP passes", self.lrp_runs.clone());
-        registry.register("convergence_lrp_duration_seconds", "Length of the last LRP pass", self.lrp_duration_s.clone());
+        registry.register(
+            "convergence_lrp_duration_seconds",
+            "Length of the last LRP pass",
+            self.lrp_duration_s.clone(),
+        );
         registry.register("convergence_task_runs", "Task passes", self.task_runs.clone());
-        registry.register("convergence_task_duration_seconds", "Length of the last task pass", self.task_duration_s.clone());
+        registry.register(
+            "convergence_task_duration_seconds",
+            "Length of the last task pass",
+            self.task_duration_s.clone(),
+        );
         registry.register("convergence_tasks_kicked", "Tasks that a pass moved on", self.tasks_kicked.clone());
         registry.register("convergence_tasks_pruned", "Tasks that a pass removed", self.tasks_pruned.clone());
         let gauges: [(&str, &str, &Gauge<i64, AtomicI64>); 16] = [

@@ -1,7 +1,7 @@
 //! Where the server is in its life, for everybody who asks: clients that get a 503, the health port, the status page.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use arc_swap::ArcSwapOption;
 
@@ -88,7 +88,9 @@ impl Phase {
     pub fn explain(&self) -> &'static str {
         match self.stage() {
             Stage::Waiting => "the server waits for its store; nothing was changed, try again",
-            Stage::Loading => "the server reads its records and will answer in a moment; nothing was changed, try again",
+            Stage::Loading => {
+                "the server reads its records and will answer in a moment; nothing was changed, try again"
+            }
             Stage::Serving => "the server answers",
             Stage::Stopping => "the server is stopping; nothing was changed, try again or try another node",
         }

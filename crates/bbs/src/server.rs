@@ -42,7 +42,9 @@ pub struct Ready {
 
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    #[error("cannot listen on {address} for the {port} port: {source}. Is another server using it? Choose another address")]
+    #[error(
+        "cannot listen on {address} for the {port} port: {source}. Is another server using it? Choose another address"
+    )]
     Listen { port: &'static str, address: SocketAddr, source: std::io::Error },
     #[error("plain HTTP is only allowed on loopback addresses, and {address} is not one; configure TLS")]
     PlainOffLoopback { address: SocketAddr },
@@ -142,7 +144,8 @@ impl Start {
             records: phase.progress().done,
             quarantined: board.quarantine.len(),
         };
-        let master = self.start_master(store.clone(), held, board, &phase, &metrics, api_stopped);
+        let loaded = Loaded { store: store.clone(), held, board };
+        let master = self.start_master(loaded, &phase, &metrics, api_stopped);
         ready(ready_with);
         let result = master.wait(stop, &phase, stop_api, api_task).await;
         let held = result?;
@@ -154,13 +157,12 @@ impl Start {
 
     fn start_master(
         self,
-        store: Arc<dyn Store>,
-        held: Mastership,
-        board: crate::Board,
-        phase: &Arc<Phase>,
+        loaded: Loaded,
+        phase: &Phase,
         metrics: &Arc<Metrics>,
         stop: watch::Receiver<bool>,
     ) -> Master {
+        let Loaded { store, held, board } = loaded;
         let hub = Hub::new(board.revision);
         let board = Arc::new(ArcSwap::from_pointee(board));
         let registry = Registry::new(self.clock.now_ns());
@@ -211,6 +213,13 @@ impl Start {
     }
 }
 
+/// What a node has in hand when it may begin to serve.
+struct Loaded {
+    store: Arc<dyn Store>,
+    held: Mastership,
+    board: crate::Board,
+}
+
 /// What runs only while this node is master.
 struct Master {
     hub: Arc<Hub>,
@@ -233,6 +242,7 @@ impl Master {
             () = stop => tracing::info!("stopping: requests in flight finish first"),
             ended = &mut self.writer_task => early = Some(ended),
         }
+        phase.enter(Stage::Stopping);
         self.hub.close();
         stop_api.send_replace(true);
         let _ = api_task.await;

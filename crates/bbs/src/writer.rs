@@ -103,9 +103,12 @@ async fn run(parts: WriterParts, mut requests: mpsc::Receiver<Request>) -> Write
     WriterEnd::Drained(parts.held)
 }
 
+/// Who waits for an answer, and what it is if the commit succeeds.
+type Reply = (oneshot::Sender<Result<Done, WriteError>>, Result<Done, WriteError>);
+
 struct Group {
     draft: Draft,
-    replies: Vec<(oneshot::Sender<Result<Done, WriteError>>, Result<Done, WriteError>)>,
+    replies: Vec<Reply>,
 }
 
 impl WriterParts {
@@ -142,7 +145,7 @@ impl WriterParts {
                     self.hub.publish(events, first_revision, last_revision);
                     self.metrics.committed(steps.len(), replies.len());
                 }
-                Err(error) => return self.report_failure(error, replies),
+                Err(error) => return Self::report_failure(error, replies),
             }
         }
         for effect in effects {
@@ -158,11 +161,7 @@ impl WriterParts {
         Ok(())
     }
 
-    fn report_failure(
-        &self,
-        error: StoreError,
-        replies: Vec<(oneshot::Sender<Result<Done, WriteError>>, Result<Done, WriteError>)>,
-    ) -> Result<(), Arc<StoreError>> {
+    fn report_failure(error: StoreError, replies: Vec<Reply>) -> Result<(), Arc<StoreError>> {
         let fatal = error.outcome_unknown() || !error.retryable();
         let error = Arc::new(error);
         tracing::error!(%error, fatal, commands = replies.len(), "a group of changes was not stored");
@@ -179,7 +178,7 @@ fn apply(draft: &mut Draft, command: Command, trace: Arc<str>) -> Result<Done, W
     let name = command.name();
     let board = draft.board.clone();
     let (steps, events, effects) = (draft.steps.len(), draft.events.len(), draft.effects.len());
-    let mut undo = |draft: &mut Draft| {
+    let undo = |draft: &mut Draft| {
         draft.board = board.clone();
         draft.steps.truncate(steps);
         draft.events.truncate(events);

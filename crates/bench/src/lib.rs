@@ -10,7 +10,9 @@
 pub mod answer;
 pub mod certificates;
 pub mod connection;
+pub mod engines;
 pub mod fleet;
+pub mod floors;
 pub mod latency;
 pub mod load;
 pub mod noise;

@@ -4,12 +4,12 @@
 //! the files do not add up, the store refuses to open, names file and byte, and changes nothing.
 //!
 //! Why not an embedded database: the whole state lives in memory above, so we need neither its cache nor its tree on
-//! disk; a log appended and synced per group is the floor of what a durable commit costs; and the engines we measured
-//! cut a damaged journal at the first bad byte without a word, which loses acknowledged writes.
+//! disk; a log appended and synced per group is the floor of what a durable commit costs; and the ruling on a damaged
+//! log has to be ours, because to cut it at the first bad byte may drop acknowledged writes without a word.
 //!
-//! The parts: [`frame`] is the bytes, [`directory`] the files, [`high`] the witness of the newest revision, [`recover`]
-//! the opening, [`index`] the view and reading, [`committer`] the thread that writes, [`checkpoint`] the thread that
-//! gathers live records so that old logs can go, [`reserve`] a little space for a full disk. The layout is drawn in
+//! The parts: `frame` is the bytes, `directory` the files, `high` the witness of the newest revision, `recover`
+//! the opening, `index` the view and reading, `committer` the thread that writes, `checkpoint` the thread that
+//! gathers live records so that old logs can go, `reserve` a little space for a full disk. The layout is drawn in
 //! `docs/formats/storage.md`.
 
 mod checkpoint;

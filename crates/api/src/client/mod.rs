@@ -150,16 +150,16 @@ impl Client {
 
     /// Makes a call and takes the error out of the answer.
     async fn call<A: Response>(&self, route: Route, request: impl Wire) -> Result<A, ClientError> {
-        let mut answer: A = self.exchange(route, encode(request)).await?;
-        match answer.take_error() {
-            Some(error) => Err(ClientError::Bbs { route, error }),
-            None => Ok(answer),
-        }
+        self.call_with(route, encode(request)).await
     }
 
     /// For the routes whose body is not read.
     async fn call_without_body<A: Response>(&self, route: Route) -> Result<A, ClientError> {
-        let mut answer: A = self.exchange(route, Bytes::new()).await?;
+        self.call_with(route, Bytes::new()).await
+    }
+
+    async fn call_with<A: Response>(&self, route: Route, body: Bytes) -> Result<A, ClientError> {
+        let mut answer: A = self.exchange(route, body).await?;
         match answer.take_error() {
             Some(error) => Err(ClientError::Bbs { route, error }),
             None => Ok(answer),

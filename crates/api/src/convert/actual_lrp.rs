@@ -117,10 +117,7 @@ pub fn lrp_key(key: Option<models::ActualLrpKey>) -> Result<ActualLrpKey, IdErro
 
 pub fn instance_key(key: Option<models::ActualLrpInstanceKey>) -> Result<InstanceKey, IdError> {
     let key = key.unwrap_or_default();
-    Ok(InstanceKey {
-        instance_guid: InstanceGuid::parse(&key.instance_guid)?,
-        cell_id: CellId::parse(&key.cell_id)?,
-    })
+    Ok(InstanceKey { instance_guid: InstanceGuid::parse(&key.instance_guid)?, cell_id: CellId::parse(&key.cell_id)? })
 }
 
 /// `None` when the request names no instance at all.

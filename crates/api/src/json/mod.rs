@@ -2,7 +2,7 @@
 //!
 //! This is not protobuf's own JSON mapping. Keys are Diego's, some sub-messages are flattened into their parent, an
 //! empty list is `null` unless its key is left out, enums are names, routes are bare JSON. The shape of each message
-//! is written by the build script from the comments in `proto/*.proto` as an [`Object`]; here are the few operations
+//! is written by the build script from the comments in `proto/*.proto` as an `Object`; here are the few operations
 //! that those shapes are made of. serde's own `flatten` could not be used: it prints nothing for an absent
 //! sub-message where Go prints zeros, and its buffer cannot hold raw JSON.
 //!

@@ -53,7 +53,7 @@ async fn our_frames_are_diegos_frames() {
     let mut stream = open(&[TWO_EVENTS, END].concat()).await;
     let mut again = String::new();
     while let Some(event) = stream.next().await.unwrap() {
-        let frame = sse::frame(event.id.parse().unwrap(), &event.name, &event.payload.encode());
+        let frame = sse::frame(&event.id, &event.name, &event.payload.encode());
         let text = std::str::from_utf8(&frame).unwrap();
         again += &format!("{:x};\r\n{text}\r\n", text.len());
     }

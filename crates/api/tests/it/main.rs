@@ -7,6 +7,7 @@ extern crate corkboard_api as api;
 
 mod build_script;
 mod calls;
+mod documentation;
 mod events;
 mod every_route;
 mod server;

@@ -151,11 +151,8 @@ async fn a_peer_that_knows_only_tls_1_2_is_served_with_diegos_suites() {
     let config = builder.with_root_certificates(roots).with_client_auth_cert(vec![cert], key).unwrap();
     let oldest = handshake(&Arc::new(config), &server).await.1;
     assert!(
-        [
-            CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-            CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256
-        ]
-        .contains(&oldest),
+        [CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]
+            .contains(&oldest),
         "{oldest:?}"
     );
 }

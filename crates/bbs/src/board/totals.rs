@@ -59,4 +59,3 @@ impl Totals {
         TaskState::ALL.iter().position(|known| *known == entry.task.state).unwrap_or(0)
     }
 }
-

@@ -16,9 +16,11 @@ impl Claim {
     /// A cell repeats its claim while the container is created: those repetitions change nothing and need no writer.
     pub fn changes_nothing(&self, board: &Board) -> bool {
         board.slot_entry(&self.process_guid, self.index).is_some_and(|entry| {
-            entry.slot.ordinary.as_ref().is_some_and(|row| {
-                row.state == model::ActualState::Claimed && row.is_held_by(&self.by)
-            })
+            entry
+                .slot
+                .ordinary
+                .as_ref()
+                .is_some_and(|row| row.state == model::ActualState::Claimed && row.is_held_by(&self.by))
         })
     }
 

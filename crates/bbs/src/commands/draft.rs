@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use model::event::{self, DesiredEvent, Event, TaskEvent};
 use model::slot::{Outcome, Stamp};
-use model::{ActualLrpKey, CellId, DesiredLrp, Domain, DomainName, InstanceKey, Nanos, Presence, ProcessGuid, Slot, Task, TaskGuid};
+use model::{
+    ActualLrpKey, CellId, DesiredLrp, Domain, DomainName, InstanceKey, Nanos, Presence, ProcessGuid, Slot, Task,
+    TaskGuid,
+};
 use store::Step;
 use store::versions::latest;
 
@@ -26,12 +29,27 @@ pub struct Setting {
 /// Something to do once the change is durable. If it is lost, convergence notices.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    AuctionLrp { desired: Arc<DesiredLrp>, indices: Vec<i32> },
+    AuctionLrp {
+        desired: Arc<DesiredLrp>,
+        indices: Vec<i32>,
+    },
     AuctionTask(Arc<Task>),
-    StopInstance { key: ActualLrpKey, instance: InstanceKey },
+    StopInstance {
+        key: ActualLrpKey,
+        instance: InstanceKey,
+    },
     /// Tell the cell about changed internal routes, metric tags, or both.
-    UpdateInstance { desired: Arc<DesiredLrp>, key: ActualLrpKey, instance: InstanceKey, routes: bool, tags: bool },
-    CancelTask { guid: TaskGuid, cell: CellId },
+    UpdateInstance {
+        desired: Arc<DesiredLrp>,
+        key: ActualLrpKey,
+        instance: InstanceKey,
+        routes: bool,
+        tags: bool,
+    },
+    CancelTask {
+        guid: TaskGuid,
+        cell: CellId,
+    },
     CallBack(TaskGuid),
 }
 
@@ -77,9 +95,8 @@ impl Draft {
 
     /// The step that takes the next few records, which stay together.
     fn step(&mut self) -> &mut Step {
-        let full = self.steps.last().is_none_or(|step| {
-            step.ops.len() + 3 > STEP_OPS_MAX || step.bytes() > STEP_BYTES_MAX
-        });
+        let full =
+            self.steps.last().is_none_or(|step| step.ops.len() + 3 > STEP_OPS_MAX || step.bytes() > STEP_BYTES_MAX);
         if self.closed || full {
             self.steps.push(Step::default());
             self.closed = false;
@@ -107,7 +124,7 @@ impl Draft {
                 }
                 (Some(old), None) => {
                     changed = true;
-                    latest::delete_actual(self.step(), &old.key, presence);
+                    latest::delete_actual(self.step(), old);
                 }
             }
         }

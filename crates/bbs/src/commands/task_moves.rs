@@ -28,6 +28,7 @@ impl MoveTask {
     pub(super) fn apply(self, draft: &mut Draft) -> Result<Done, Refusal> {
         let before = draft.task(&self.guid).ok_or(Refusal::NotFound)?;
         let now_ns = draft.now_ns();
+        let cancels = matches!(self.call, TaskCall::Cancel);
         let after = match self.call {
             TaskCall::Start { cell } => {
                 let started = before.start(&cell, now_ns)?;
@@ -48,7 +49,7 @@ impl MoveTask {
             TaskCall::Reject { reason } => before.reject(&reason, draft.setting.task_rejections_max, now_ns)?,
             TaskCall::Resolve => before.resolve(now_ns)?,
         };
-        let cancelled_on = before.cell_id.clone().filter(|_| matches!(self.call, TaskCall::Cancel));
+        let cancelled_on = before.cell_id.clone().filter(|_| cancels);
         let after = draft.put_task(Some(before), after);
         call_back_if_completed(draft, &after);
         if let Some(cell) = cancelled_on {

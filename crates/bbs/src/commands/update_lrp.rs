@@ -63,8 +63,7 @@ fn tell_instances(draft: &mut Draft, before: &DesiredLrp, after: &Arc<DesiredLrp
     if !routes && !tags {
         return;
     }
-    let told: Vec<_> =
-        draft.board.slots_of(&after.process_guid).flat_map(|(_, entry)| holders(&entry.slot)).collect();
+    let told: Vec<_> = draft.board.slots_of(&after.process_guid).flat_map(|(_, entry)| holders(&entry.slot)).collect();
     for (key, instance) in told {
         if key.index < after.instances {
             draft.effects.push(Effect::UpdateInstance { desired: after.clone(), key, instance, routes, tags });

@@ -19,18 +19,18 @@ use crate::commands::{Claim, Command, Crash, Fail, Remove, RetireUnheld, Start};
 /// How often a cell is asked to stop an instance before the caller is told that it does not answer.
 const STOP_ATTEMPTS_MAX: usize = 5;
 
-pub(super) fn read(app: &App, call: Call) -> Result<Answer, Failure> {
+pub(super) fn read(app: &App, call: &Call) -> Answer {
     let board = app.board.load_full();
     if call.route == Route::ActualLrpsByProcessGuids {
-        return Ok(match intake::parse::<ActualLrPsByProcessGuidsRequest>(&call.body) {
+        return match intake::parse::<ActualLrPsByProcessGuidsRequest>(&call.body) {
             Ok(request) => of_processes(&board, &request.process_guids),
             Err(error) => failed::<ActualLrPsByProcessGuidsResponse>(error),
-        });
+        };
     }
-    Ok(match intake::decode::<ActualLrPsRequest>(&call.body) {
-        Ok(request) => list(board, request),
+    match intake::decode::<ActualLrPsRequest>(&call.body) {
+        Ok(request) => list(&board, &request),
         Err(error) => failed::<ActualLrPsResponse>(error),
-    })
+    }
 }
 
 fn of_processes(board: &Board, guids: &[String]) -> Answer {
@@ -40,16 +40,14 @@ fn of_processes(board: &Board, guids: &[String]) -> Answer {
 }
 
 /// Empty filters restrict nothing. The most selective one chooses where to look, the others decide what to show.
-fn list(board: Arc<Board>, request: ActualLrPsRequest) -> Answer {
-    let filter = match Filter::of(&request) {
+fn list(board: &Arc<Board>, request: &ActualLrPsRequest) -> Answer {
+    let filter = match Filter::of(request) {
         Some(filter) => filter,
         // An id that no record can have matches no record.
         None => return message(ActualLrPsResponse::default()),
     };
     match &filter {
-        Filter { process_guid: Some(guid), .. } => {
-            matching(board.slots_of(guid).map(|(_, entry)| entry), &filter)
-        }
+        Filter { process_guid: Some(guid), .. } => matching(board.slots_of(guid).map(|(_, entry)| entry), &filter),
         Filter { cell_id: Some(cell), .. } => matching(board.slots_on(cell), &filter),
         Filter { index: Some(_), .. } => matching(board.slots.values(), &filter),
         Filter { domain, .. } => Answer::Body(Body::list(List::actual(board.clone(), domain.clone()))),

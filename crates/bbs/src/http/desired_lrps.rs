@@ -17,17 +17,17 @@ use super::{Answer, App, Body, Call, Failure, errors, failed, intake, message, w
 use crate::board::{Board, DesiredEntry};
 use crate::commands::{Command, DesireLrp, RemoveLrp, UpdateLrp};
 
-pub(super) fn read(app: &App, call: Call) -> Result<Answer, Failure> {
+pub(super) fn read(app: &App, call: &Call) -> Answer {
     let board = app.board.load_full();
-    Ok(match call.route {
-        Route::DesiredLrps => list(board, &call, View::Newest),
-        Route::DesiredLrpsR2 => list(board, &call, View::R2),
-        Route::DesiredLrpSchedulingInfos => list(board, &call, View::Scheduling),
-        Route::DesiredLrpRoutingInfos => list(board, &call, View::Routing),
-        Route::DesiredLrpByProcessGuidR2 => get(&board, &call, View::R2),
-        Route::DesiredLrpSchedulingInfoByProcessGuid => get(&board, &call, View::Scheduling),
-        _ => get(&board, &call, View::Newest),
-    })
+    match call.route {
+        Route::DesiredLrps => list(board, call, View::Newest),
+        Route::DesiredLrpsR2 => list(board, call, View::R2),
+        Route::DesiredLrpSchedulingInfos => list(board, call, View::Scheduling),
+        Route::DesiredLrpRoutingInfos => list(board, call, View::Routing),
+        Route::DesiredLrpByProcessGuidR2 => get(&board, call, View::R2),
+        Route::DesiredLrpSchedulingInfoByProcessGuid => get(&board, call, View::Scheduling),
+        _ => get(&board, call, View::Newest),
+    }
 }
 
 /// The answers of all four views carry their error in the same place, so one type reports it.
@@ -66,7 +66,7 @@ fn selected(board: &Board, request: &DesiredLrPsRequest, domain: Option<&DomainN
         for app in &request.app_guids {
             let from = ProcessGuid::parse(app).ok();
             let start = from.as_ref().map_or(std::ops::Bound::Unbounded, std::ops::Bound::Included);
-            let range = board.desired.range((start, std::ops::Bound::Unbounded));
+            let range = board.desired.range::<_, ProcessGuid>((start, std::ops::Bound::Unbounded));
             guids.extend(
                 range.map(|(guid, _)| guid).take_while(|guid| guid.as_str().starts_with(app.as_str())).cloned(),
             );

@@ -12,7 +12,7 @@ use model::CellId;
 use super::{Answer, App, Body, Call, intake};
 use crate::events::{Ended, EventId, Kind, Subscription, closing_comment, gap_frame};
 
-pub(super) fn subscribe(app: &App, call: Call) -> Answer {
+pub(super) fn subscribe(app: &App, call: &Call) -> Answer {
     let (kind, shape) = match call.route {
         Route::EventStream => (Kind::Group, Stream::Newest),
         Route::EventStreamR0 => (Kind::Group, Stream::Oldest),
@@ -67,7 +67,8 @@ impl State {
             Err(Ended::FellBehind) => {
                 self.over = true;
                 self.cut_off.inc();
-                let reason = "you read too slowly and the next event is no longer held; subscribe again and read the state anew";
+                let reason =
+                    "you read too slowly and the next event is no longer held; subscribe again and read the state anew";
                 Some((closing_comment(reason), self))
             }
         }

@@ -8,11 +8,11 @@ use api::{Route, convert};
 use model::event::Group;
 use model::{ActualLrp, CellId, DomainName, ProcessGuid, Slot};
 
-use super::{Answer, App, Call, Failure, failed, intake, message};
+use super::{Answer, App, Call, failed, intake, message};
 
-pub(super) fn read(app: &App, call: Call) -> Result<Answer, Failure> {
+pub(super) fn read(app: &App, call: &Call) -> Answer {
     let board = app.board.load_full();
-    Ok(match call.route {
+    match call.route {
         Route::ActualLrpGroups => match intake::decode::<ActualLrpGroupsRequest>(&call.body) {
             Err(error) => failed::<ActualLrpGroupsResponse>(error),
             Ok(request) => {
@@ -27,15 +27,13 @@ pub(super) fn read(app: &App, call: Call) -> Result<Answer, Failure> {
                 }
             }
         },
-        Route::ActualLrpGroupsByProcessGuid => {
-            match intake::parse::<ActualLrpGroupsByProcessGuidRequest>(&call.body) {
-                Err(error) => failed::<ActualLrpGroupsResponse>(error),
-                Ok(request) => match ProcessGuid::parse(&request.process_guid) {
-                    Ok(guid) => groups(board.slots_of(&guid).map(|(_, entry)| &entry.slot), |_| true),
-                    Err(_) => message(ActualLrpGroupsResponse::default()),
-                },
-            }
-        }
+        Route::ActualLrpGroupsByProcessGuid => match intake::parse::<ActualLrpGroupsByProcessGuidRequest>(&call.body) {
+            Err(error) => failed::<ActualLrpGroupsResponse>(error),
+            Ok(request) => match ProcessGuid::parse(&request.process_guid) {
+                Ok(guid) => groups(board.slots_of(&guid).map(|(_, entry)| &entry.slot), |_| true),
+                Err(_) => message(ActualLrpGroupsResponse::default()),
+            },
+        },
         _ => match intake::parse::<ActualLrpGroupByProcessGuidAndIndexRequest>(&call.body) {
             Err(error) => failed::<ActualLrpGroupResponse>(error),
             Ok(request) => {
@@ -49,18 +47,15 @@ pub(super) fn read(app: &App, call: Call) -> Result<Answer, Failure> {
                 }
             }
         },
-    })
+    }
 }
 
 /// Groups are made of the rows that pass the filter, as if the others did not exist.
 fn groups<'a>(slots: impl Iterator<Item = &'a Slot>, shows: impl Fn(&ActualLrp) -> bool) -> Answer {
     let shown = slots.filter_map(|slot| {
         let keep = |row: &Option<std::sync::Arc<ActualLrp>>| row.clone().filter(|row| shows(row));
-        let slot = Slot {
-            ordinary: keep(&slot.ordinary),
-            evacuating: keep(&slot.evacuating),
-            suspect: keep(&slot.suspect),
-        };
+        let slot =
+            Slot { ordinary: keep(&slot.ordinary), evacuating: keep(&slot.evacuating), suspect: keep(&slot.suspect) };
         (!slot.is_empty()).then(|| convert::group(&Group::of(&slot)))
     });
     message(ActualLrpGroupsResponse { error: None, actual_lrp_groups: shown.collect() })

@@ -21,7 +21,12 @@ use super::stall::StallLimit;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves until told to stop, then lets requests in flight finish within the drain limit.
-pub async fn serve(listener: TcpListener, tls: Option<Arc<ServerConfig>>, front: Arc<Front>, stop: watch::Receiver<bool>) {
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+    front: Arc<Front>,
+    stop: watch::Receiver<bool>,
+) {
     let acceptor = tls.map(TlsAcceptor::from);
     let places = Arc::new(Semaphore::new(front.limits.connections_max));
     let mut connections = JoinSet::new();
@@ -46,8 +51,10 @@ pub async fn serve(listener: TcpListener, tls: Option<Arc<ServerConfig>>, front:
                 connections.spawn(connection(stream, acceptor, front, stop, place));
             }
             // Closing at once lets the client try elsewhere; a silent queue would only look like a hang.
-            Err(_) => front.metrics.refused_connections.inc(),
-        };
+            Err(_) => {
+                front.metrics.refused_connections.inc();
+            }
+        }
     }
     drop(listener);
     let drained = timeout(front.limits.drain_timeout, async { while connections.join_next().await.is_some() {} }).await;

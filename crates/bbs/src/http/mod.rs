@@ -10,8 +10,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::Route;
 use api::models::Error;
-use api::{Response as _, Route};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -41,8 +41,8 @@ mod events;
 mod groups;
 pub mod health;
 mod intake;
-mod lists;
 pub mod listener;
+mod lists;
 mod stall;
 mod tasks;
 
@@ -164,10 +164,10 @@ async fn handle(app: &App, call: Call) -> Result<Answer, Failure> {
     match call.route {
         R::Ping => Ok(message(api::models::PingResponse { available: true })),
         R::Domains | R::UpsertDomain => domains::handle(app, call).await,
-        R::Cells => cells::handle(app),
-        R::ActualLrps | R::ActualLrpsByProcessGuids => actual_lrps::read(app, call),
+        R::Cells => Ok(cells::handle(app)),
+        R::ActualLrps | R::ActualLrpsByProcessGuids => Ok(actual_lrps::read(app, &call)),
         R::ActualLrpGroups | R::ActualLrpGroupsByProcessGuid | R::ActualLrpGroupByProcessGuidAndIndex => {
-            groups::read(app, call)
+            Ok(groups::read(app, &call))
         }
         R::ClaimActualLrp
         | R::StartActualLrp
@@ -188,9 +188,9 @@ async fn handle(app: &App, call: Call) -> Result<Answer, Failure> {
         | R::DesiredLrps
         | R::DesiredLrpsR2
         | R::DesiredLrpByProcessGuid
-        | R::DesiredLrpByProcessGuidR2 => desired_lrps::read(app, call),
+        | R::DesiredLrpByProcessGuidR2 => Ok(desired_lrps::read(app, &call)),
         R::DesireDesiredLrp | R::UpdateDesiredLrp | R::RemoveDesiredLrp => desired_lrps::change(app, call).await,
-        R::Tasks | R::TasksR2 | R::TaskByGuid | R::TaskByGuidR2 => tasks::read(app, call),
+        R::Tasks | R::TasksR2 | R::TaskByGuid | R::TaskByGuidR2 => Ok(tasks::read(app, &call)),
         R::DesireTask
         | R::StartTask
         | R::CancelTask
@@ -204,7 +204,7 @@ async fn handle(app: &App, call: Call) -> Result<Answer, Failure> {
         | R::LrpInstanceEventStream
         | R::LrpInstanceEventStreamR0
         | R::TaskEventStream
-        | R::TaskEventStreamR0 => Ok(events::subscribe(app, call)),
+        | R::TaskEventStreamR0 => Ok(events::subscribe(app, &call)),
     }
 }
 
@@ -229,7 +229,9 @@ pub(crate) fn write_failure(error: &WriteError) -> Result<Error, Failure> {
         WriteError::Stopping => Err(Failure::Unavailable { code: "stopping", message: error.to_string() }),
         WriteError::Store(cause) => match &**cause {
             store::StoreError::TooLarge { .. } => Ok(api::errors::invalid_request(cause.to_string())),
-            cause if cause.outcome_unknown() || !cause.retryable() => Ok(api::errors::unrecoverable(&cause.to_string())),
+            cause if cause.outcome_unknown() || !cause.retryable() => {
+                Ok(api::errors::unrecoverable(&cause.to_string()))
+            }
             cause => Err(Failure::Unavailable { code: "store", message: cause.to_string() }),
         },
     }

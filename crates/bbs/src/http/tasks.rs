@@ -15,32 +15,31 @@ use super::{Answer, App, Body, Call, Failure, errors, failed, intake, message, w
 use crate::board::TaskEntry;
 use crate::commands::{Command, DesireTask, Done, MoveTask, TaskCall};
 
-pub(super) fn read(app: &App, call: Call) -> Result<Answer, Failure> {
+pub(super) fn read(app: &App, call: &Call) -> Answer {
     let board = app.board.load_full();
     let r2 = matches!(call.route, Route::TasksR2 | Route::TaskByGuidR2);
     if matches!(call.route, Route::TaskByGuid | Route::TaskByGuidR2) {
-        return Ok(match intake::parse::<TaskByGuidRequest>(&call.body) {
+        return match intake::parse::<TaskByGuidRequest>(&call.body) {
             Err(error) => failed::<TaskResponse>(error),
             Ok(request) => match board.tasks.get(request.task_guid.as_str()) {
                 Some(entry) => Answer::Body(Body::full(shown(entry, r2).framed().clone())),
                 None => failed::<TaskResponse>(api::errors::resource_not_found()),
             },
-        });
+        };
     }
     let request: TasksRequest = match intake::decode(&call.body) {
         Ok(request) => request,
-        Err(error) => return Ok(failed::<TasksResponse>(error)),
+        Err(error) => return failed::<TasksResponse>(error),
     };
     let entries: Vec<_> = match CellId::parse(&request.cell_id) {
         Ok(cell) => board.tasks_on(&cell).collect(),
         Err(model::IdError::Empty { .. }) => board.tasks.values().collect(),
         Err(_) => Vec::new(),
     };
-    let in_domain = |entry: &&std::sync::Arc<TaskEntry>| {
-        request.domain.is_empty() || entry.task.domain.as_str() == request.domain
-    };
+    let in_domain =
+        |entry: &&std::sync::Arc<TaskEntry>| request.domain.is_empty() || entry.task.domain.as_str() == request.domain;
     let items: Vec<_> = entries.into_iter().filter(in_domain).map(|entry| shown(entry, r2)).collect();
-    Ok(Answer::Body(Body::full(concat(&items))))
+    Answer::Body(Body::full(concat(&items)))
 }
 
 fn shown(entry: &TaskEntry, r2: bool) -> Item {
@@ -121,11 +120,8 @@ fn command(call: &Call) -> Result<Command, Error> {
         }
         Route::CompleteTask => {
             let request: CompleteTaskRequest = intake::parse(&call.body)?;
-            let ending = Ending {
-                failed: request.failed,
-                failure_reason: request.failure_reason,
-                result: request.result,
-            };
+            let ending =
+                Ending { failed: request.failed, failure_reason: request.failure_reason, result: request.result };
             (guid(&request.task_guid)?, TaskCall::Complete { cell: cell(&request.cell_id)?, ending })
         }
         Route::FailTask => {

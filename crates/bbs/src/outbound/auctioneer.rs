@@ -299,8 +299,10 @@ mod tests {
         ];
         let batch = Batch::merge(orders.into_iter());
         let lrps: Vec<_> = batch.lrps.iter().map(|start| (&start.desired, &start.indices)).collect();
-        let shown: Vec<_> =
-            lrps.iter().map(|(lrp, indices)| format!("{} {} {indices:?}", lrp.process_guid, lrp.resources.memory_mb)).collect();
+        let shown: Vec<_> = lrps
+            .iter()
+            .map(|(lrp, indices)| format!("{} {} {indices:?}", lrp.process_guid, lrp.resources.memory_mb))
+            .collect();
         assert_eq!(shown, ["b 65 {0, 1, 2}", "a 64 {5}"]);
         assert_eq!(batch.tasks.len(), 1);
     }
@@ -321,8 +323,10 @@ mod tests {
             .assert_eq(&complaint("localhost:9016", false));
         expect![[r#"the auctioneer's address "https://localhost:9016" needs a CA file, a certificate and a key; use http:// without TLS"#]]
             .assert_eq(&complaint("https://localhost:9016", false));
-        expect![[r#"TLS is required for the auctioneer, but its address "http://localhost:9016" is without; use https://"#]]
-            .assert_eq(&complaint("http://localhost:9016", true));
+        expect![[
+            r#"TLS is required for the auctioneer, but its address "http://localhost:9016" is without; use https://"#
+        ]]
+        .assert_eq(&complaint("http://localhost:9016", true));
     }
 
     #[test]

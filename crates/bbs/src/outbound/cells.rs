@@ -108,9 +108,7 @@ impl Cells {
     /// Tells a cell about changed routes and tags. A cell too old for the newer call is told the routes by the older one; one
     /// too old for both learns of them when it starts the next instance, and that is no failure.
     pub async fn update(&self, cell: &Cell, update: &LrpUpdate, trace: &str) -> Result<(), CallError> {
-        let at = |version| {
-            [version, "lrps", update.process_guid.as_str(), "instances", update.instance_guid.as_str()]
-        };
+        let at = |version| [version, "lrps", update.process_guid.as_str(), "instances", update.instance_guid.as_str()];
         let status = self.call(cell, Method::PUT, &at("v2"), update.to_json(), trace).await?;
         if status != StatusCode::NOT_FOUND {
             return accepted(status);

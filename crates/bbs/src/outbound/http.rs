@@ -83,7 +83,7 @@ impl Http {
     }
 
     pub(super) async fn send(&self, request: Request<'_>) -> Result<Answer, CallError> {
-        let pool = self.pool(self.target(request.url)?);
+        let pool = self.pool(self.target(request.url)?, Instant::now());
         let request = build(&request)?;
         let (response, connection) = tokio::time::timeout(self.shared.timeout, pool.send(request))
             .await
@@ -115,12 +115,11 @@ impl Http {
         Ok(Target { host, port, tls })
     }
 
-    fn pool(&self, target: Target) -> Arc<Pool> {
+    fn pool(&self, target: Target, now: Instant) -> Arc<Pool> {
         let key: Key = (target.tls.is_some(), target.host.clone(), target.port);
-        let now = Instant::now();
         let mut hosts = self.shared.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-        if now.duration_since(hosts.swept) > HOST_IDLE_TIMEOUT {
-            hosts.pools.retain(|_, (used, _)| now.duration_since(*used) <= HOST_IDLE_TIMEOUT);
+        if now.saturating_duration_since(hosts.swept) > HOST_IDLE_TIMEOUT {
+            hosts.pools.retain(|_, (used, _)| now.saturating_duration_since(*used) <= HOST_IDLE_TIMEOUT);
             hosts.swept = now;
         }
         if let Some((used, pool)) = hosts.pools.get_mut(&key) {
@@ -227,7 +226,8 @@ mod tests {
     #[test]
     fn hosts_share_a_pool_only_with_themselves_and_are_bounded() {
         let http = Http::new(None, Duration::from_secs(1));
-        let pool = |port: u16| http.pool(Target { host: "a".into(), port, tls: None });
+        let now = Instant::now();
+        let pool = |port: u16| http.pool(Target { host: "a".into(), port, tls: None }, now);
         assert!(Arc::ptr_eq(&pool(1), &pool(1)));
         assert!(!Arc::ptr_eq(&pool(1), &pool(2)));
         for port in 0..=u16::try_from(HOSTS_MAX).unwrap() {
@@ -236,15 +236,16 @@ mod tests {
         assert_eq!(http.shared.hosts.lock().unwrap().pools.len(), HOSTS_MAX);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn silent_hosts_are_forgotten() {
+    #[test]
+    fn silent_hosts_are_forgotten() {
         let http = Http::new(None, Duration::from_secs(1));
-        let target = |port: u16| Target { host: "a".into(), port, tls: None };
-        http.pool(target(1));
-        tokio::time::advance(HOST_IDLE_TIMEOUT / 2).await;
-        http.pool(target(2));
-        tokio::time::advance(HOST_IDLE_TIMEOUT / 2 + Duration::from_secs(1)).await;
-        http.pool(target(3));
+        let start = Instant::now();
+        let call = |port: u16, after: Duration| {
+            http.pool(Target { host: "a".into(), port, tls: None }, start + after);
+        };
+        call(1, Duration::ZERO);
+        call(2, HOST_IDLE_TIMEOUT / 2);
+        call(3, HOST_IDLE_TIMEOUT + Duration::from_secs(1));
         let mut ports: Vec<_> = http.shared.hosts.lock().unwrap().pools.keys().map(|(_, _, port)| *port).collect();
         ports.sort_unstable();
         assert_eq!(ports, [2, 3]);

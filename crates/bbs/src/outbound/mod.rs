@@ -27,8 +27,8 @@ use tokio::task::JoinSet;
 
 use self::auctioneer::{Auctioneer, Order};
 use self::callback::Callbacks;
-use self::cells::{Errand, Runner};
 pub use self::cells::{Cells, LrpUpdate};
+use self::cells::{Errand, Runner};
 pub use self::error::{CallError, ConfigError};
 use crate::board::Board;
 use crate::cells::Registry;
@@ -49,7 +49,7 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     pub metrics: Arc<Metrics>,
     pub board: Arc<ArcSwap<Board>>,
-    /// Held until [`run`] ends, so whoever waits for the writer to drain must first close the channel of effects.
+    /// Held until the calls end, so a writer that feeds `effects` drains only after [`run_until`] was told to stop.
     pub writer: Writer,
 }
 
@@ -65,6 +65,12 @@ pub fn check(config: &config::Outbound) -> Result<(), ConfigError> {
 ///
 /// With a configuration that [`check`] would refuse it logs why and ends at once.
 pub async fn run(parts: Parts) {
+    run_until(parts, std::future::pending()).await;
+}
+
+/// As [`run`], until `stop` resolves. What has not begun by then is left to convergence; a callback under way still gets to
+/// delete its task, which is why the writer must not be stopped before.
+pub async fn run_until(parts: Parts, stop: impl Future<Output = ()>) {
     let Parts { mut effects, config, registry, clock, metrics, board, writer } = parts;
     let runner = Cells::new(&config).map(|cells| Runner { cells, registry, clock, metrics: metrics.clone() });
     let callbacks = Callbacks::new(&config, board, writer, metrics.clone());
@@ -92,8 +98,15 @@ pub async fn run(parts: Parts) {
     lanes.spawn(lane(queue, config.callback_workers, move |guid| callbacks.clone().run(guid)));
 
     let desk = Desk { auctions, errands, tasks, metrics };
-    while let Some(effect) = effects.recv().await {
-        desk.hand_over(effect);
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        tokio::select! {
+            effect = effects.recv() => match effect {
+                Some(effect) => desk.hand_over(effect),
+                None => break,
+            },
+            () = &mut stop => break,
+        }
     }
     drop(desk);
     let ended = async { while lanes.join_next().await.is_some() {} };
@@ -162,10 +175,7 @@ where
     while running.join_next().await.is_some() {}
 }
 
-fn identity(
-    files: Option<&TlsFiles>,
-    whom: &'static str,
-) -> Result<Option<Arc<rustls::ClientConfig>>, ConfigError> {
+fn identity(files: Option<&TlsFiles>, whom: &'static str) -> Result<Option<Arc<rustls::ClientConfig>>, ConfigError> {
     files.map(client_config).transpose().map_err(|source| ConfigError::Tls { whom, source })
 }
 
@@ -178,7 +188,8 @@ mod tests {
     #[tokio::test]
     async fn a_lane_keeps_to_its_workers_and_finishes_what_it_has() {
         let (sender, queue) = mpsc::channel(16);
-        let (busy, most, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (busy, most, done) =
+            (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         for item in 0..10 {
             sender.try_send(item).unwrap();
         }

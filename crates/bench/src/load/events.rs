@@ -31,7 +31,7 @@ const DRAIN_MAX: Duration = Duration::from_secs(30);
 pub(super) async fn run(load: &Load) -> Vec<Measure> {
     // Half of the crashes that the fleet can take are for the first run.
     let alone = cycle::run(load, 2).await;
-    let mut found = named(ALONE, measures(NAMES, &alone.tallies, alone.seconds, alone.cpu));
+    let mut found = Vec::from_iter(named(ALONE, measures(NAMES, &alone.tallies, alone.seconds, alone.cpu)));
 
     let (mut subscribers, counters, mut delivered) = subscribe(load).await;
     let watch = Stopwatch::start();

@@ -126,7 +126,7 @@ pub(super) fn with_causes(error: &dyn Error) -> String {
 
 /// Adds up the tallies of finished workers, kind by kind. A worker that panicked is a failure of the first kind.
 pub(super) async fn gather<const N: usize>(mut workers: JoinSet<[Tally; N]>) -> [Tally; N] {
-    let mut sums = [const { None::<Tally> }; N].map(Option::unwrap_or_default);
+    let mut sums: [Tally; N] = std::array::from_fn(|_| Tally::default());
     while let Some(done) = workers.join_next().await {
         match done {
             Ok(tallies) => sums.iter_mut().zip(&tallies).for_each(|(sum, tally)| sum.merge(tally)),
@@ -165,7 +165,7 @@ pub(super) async fn numbered<const N: usize>(
         let (from, to) = (range.start + at, range.end);
         let step = usize::try_from(clients).unwrap_or(usize::MAX);
         workers.spawn(async move {
-            let mut tallies = [const { None::<Tally> }; N].map(Option::unwrap_or_default);
+            let mut tallies: [Tally; N] = std::array::from_fn(|_| Tally::default());
             if let Some(first) = tallies.first_mut() {
                 first.merge(&connecting);
             }

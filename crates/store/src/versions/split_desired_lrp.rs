@@ -4,8 +4,8 @@
 //! the large part that only a cell needs and that never changes. Scaling an app then writes a few hundred bytes instead
 //! of the whole definition.
 //!
-//! Promise: [`write`](self::put_desired) and [`Loader`] are inverse, and what cannot be read is quarantined, never
-//! dropped. [`keys`] is the layout of the keys; the record types in `records` are frozen by tests on their bytes.
+//! Promise: writing ([`put_desired`] and its siblings) and [`Loader`] are inverse, and what cannot be read is
+//! quarantined, never dropped. [`keys`] is the layout of the keys; the record types in `records` are frozen by tests on their bytes.
 
 mod convert;
 #[cfg(test)]

@@ -11,4 +11,3 @@ mod directory;
 mod files;
 mod full_disk;
 mod model;
-mod speed;

@@ -1,0 +1,265 @@
+//! The command line: what can be asked for, and who answers it.
+//!
+//! The names, flags and exit codes of the operator's commands are `cfdot`'s and do not change. Mistakes that clap finds end
+//! with code 3 like all others of the caller, not with clap's own 2.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use api::client::Client;
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::commands::{actual_lrps, cells, config, desired_lrps, domains, events, tasks};
+use crate::failure::{CommandError, EXIT_USAGE, Failure};
+use crate::output::{FormatFlags, Output};
+use crate::reach::ReachFlags;
+use crate::{logging, server};
+
+/// Corkboard: the state server of a container scheduler, speaking the protocol of Diego's BBS
+#[derive(Debug, Parser)]
+#[command(
+    name = "corkboard",
+    version,
+    arg_required_else_help = true,
+    after_help = "Start with:\n  corkboard up\n\n\
+        The operator's commands are those of cfdot, with its flags, environment variables and exit codes:\n  \
+        0 success, 3 wrong use, 4 an error from the server, 5 anything else (for instance, no connection)."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    reach: ReachFlags,
+}
+
+/// A command that talks to a server.
+#[derive(Debug, Args)]
+pub(crate) struct Remote<A: Args> {
+    #[command(flatten)]
+    args: A,
+    #[command(flatten)]
+    reach: ReachFlags,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start a server on this machine, with nothing to configure
+    #[command(after_help = "Examples:\n  corkboard up\n  corkboard up --dir /var/lib/corkboard --listen 127.0.0.1:9000")]
+    Up(server::Up),
+    /// Start a server from a configuration file
+    #[command(after_help = "Examples:\n  corkboard config example > board.toml\n  corkboard bbs --config board.toml")]
+    Bbs(server::Bbs),
+    /// Check or print a configuration file
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    /// List the domains that are fresh
+    #[command(after_help = "Examples:\n  corkboard domains")]
+    Domains(Remote<domains::List>),
+    /// Declare a domain fresh: what is wanted in it is completely known
+    #[command(after_help = "Examples:\n  corkboard set-domain cf-apps\n  corkboard set-domain cf-apps -t 120s")]
+    SetDomain(Remote<domains::Set>),
+    /// List the cells that are there
+    #[command(after_help = "Examples:\n  corkboard cells\n  corkboard cells --json | jq -r .cell_id")]
+    Cells(Remote<cells::List>),
+    /// Show one cell
+    #[command(after_help = "Examples:\n  corkboard cell cell-z1-0")]
+    Cell(Remote<cells::Show>),
+    /// List desired LRPs: what should run
+    #[command(after_help = "Examples:\n  corkboard desired-lrps -d cf-apps\n  corkboard desired-lrps --json | jq .instances")]
+    DesiredLrps(Remote<desired_lrps::List>),
+    /// Show one desired LRP
+    #[command(after_help = "Examples:\n  corkboard desired-lrp hello")]
+    DesiredLrp(Remote<desired_lrps::Show>),
+    /// List what placement needs to know about desired LRPs
+    #[command(after_help = "Examples:\n  corkboard desired-lrp-scheduling-infos -d cf-apps")]
+    DesiredLrpSchedulingInfos(Remote<desired_lrps::List>),
+    /// Create a desired LRP
+    #[command(after_help = "Examples:\n  corkboard create-desired-lrp @lrp.json\n  \
+        corkboard create-desired-lrp '{\"process_guid\":\"hello\",\"domain\":\"demo\",\"rootfs\":\"preloaded:cflinuxfs4\",\
+        \"instances\":1,\"action\":{\"run\":{\"path\":\"/bin/sh\",\"user\":\"vcap\"}},\
+        \"metric_tags\":{\"source_id\":{\"static\":\"hello\"}}}'")]
+    CreateDesiredLrp(Remote<desired_lrps::Create>),
+    /// Change a desired LRP
+    #[command(after_help = "Examples:\n  corkboard update-desired-lrp hello '{\"instances\":3}'\n  \
+        corkboard update-desired-lrp hello @update.json")]
+    UpdateDesiredLrp(Remote<desired_lrps::Update>),
+    /// Delete a desired LRP; its instances are stopped
+    #[command(after_help = "Examples:\n  corkboard delete-desired-lrp hello")]
+    DeleteDesiredLrp(Remote<desired_lrps::Delete>),
+    /// List actual LRPs: what runs, or waits to
+    #[command(after_help = "Examples:\n  corkboard actual-lrps -p hello -i 0\n  corkboard actual-lrps -c cell-z1-0")]
+    ActualLrps(Remote<actual_lrps::List>),
+    /// Deprecated: list actual LRPs in groups; use actual-lrps
+    #[command(after_help = "Examples:\n  corkboard actual-lrp-groups -d cf-apps")]
+    ActualLrpGroups(Remote<actual_lrps::ListGroups>),
+    /// Deprecated: list the groups of one process guid; use actual-lrps -p GUID
+    #[command(after_help = "Examples:\n  corkboard actual-lrp-groups-for-guid hello -i 0")]
+    ActualLrpGroupsForGuid(Remote<actual_lrps::ListGroupsForGuid>),
+    /// Stop one instance; it is started again if it is still wanted
+    #[command(after_help = "Examples:\n  corkboard retire-actual-lrp hello 0")]
+    RetireActualLrp(Remote<actual_lrps::Retire>),
+    /// List tasks
+    #[command(after_help = "Examples:\n  corkboard tasks -d cf-tasks\n  corkboard tasks -c cell-z1-0")]
+    Tasks(Remote<tasks::List>),
+    /// Show one task
+    #[command(after_help = "Examples:\n  corkboard task once")]
+    Task(Remote<tasks::Show>),
+    /// Create a task
+    #[command(after_help = "Examples:\n  corkboard create-task @task.json\n  \
+        corkboard create-task '{\"task_guid\":\"once\",\"domain\":\"demo\",\"rootfs\":\"preloaded:cflinuxfs4\",\
+        \"action\":{\"run\":{\"path\":\"/bin/true\",\"user\":\"vcap\"}}}'")]
+    CreateTask(Remote<tasks::Create>),
+    /// Cancel a task; it completes as failed
+    #[command(after_help = "Examples:\n  corkboard cancel-task once")]
+    CancelTask(Remote<tasks::Which>),
+    /// Delete a task that is completed
+    #[command(after_help = "Examples:\n  corkboard delete-task once")]
+    DeleteTask(Remote<tasks::Which>),
+    /// Follow events about desired and actual LRPs, as JSON lines
+    #[command(after_help = "Examples:\n  corkboard lrp-events -x\n  corkboard lrp-events -x -c cell-z1-0 | jq .type")]
+    LrpEvents(Remote<events::Lrps>),
+    /// Follow events about tasks, as JSON lines
+    #[command(after_help = "Examples:\n  corkboard task-events | jq .type")]
+    TaskEvents(Remote<events::Tasks>),
+    /// Print what makes a shell complete commands and flags
+    #[command(after_help = "Examples:\n  corkboard completions bash > /etc/bash_completion.d/corkboard\n  \
+        source <(corkboard completions zsh)")]
+    Completions {
+        shell: Shell,
+    },
+    /// Print the version
+    Version,
+}
+
+/// The command line of this process, or the code to exit with when it says no command.
+pub(crate) fn parse() -> Result<Cli, ExitCode> {
+    Cli::try_parse().map_err(|error| {
+        // Help that was asked for goes to stdout; everything else to stderr. Who closed it does not want to read it.
+        let _ = error.print();
+        match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => ExitCode::SUCCESS,
+            _ => ExitCode::from(EXIT_USAGE),
+        }
+    })
+}
+
+pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
+    let Cli { command, reach: outer } = cli;
+    match command {
+        Command::Up(args) => {
+            logging::start()?;
+            let bbs_url = std::env::var("BBS_URL").ok().filter(|url| !url.is_empty());
+            many_threads()?.block_on(server::up(args, &program(std::env::args_os().next()), bbs_url.as_deref()))
+        }
+        Command::Bbs(args) => {
+            logging::start()?;
+            many_threads()?.block_on(server::serve(args))
+        }
+        Command::Config(command) => print(&config::run(command)?),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "corkboard", &mut script);
+            print(&String::from_utf8_lossy(&script))
+        }
+        Command::Version => print(concat!("corkboard ", env!("CARGO_PKG_VERSION"), "\n")),
+        Command::Domains(it) => call(it, outer, |args| args.format, domains::list),
+        Command::SetDomain(it) => call(it, outer, no_format, domains::set),
+        Command::Cells(it) => call(it, outer, |args| args.format, cells::list),
+        Command::Cell(it) => call(it, outer, |args| args.format, cells::show),
+        Command::DesiredLrps(it) => call(it, outer, |args| args.format, desired_lrps::list),
+        Command::DesiredLrp(it) => call(it, outer, |args| args.format, desired_lrps::show),
+        Command::DesiredLrpSchedulingInfos(it) => {
+            call(it, outer, |args| args.format, desired_lrps::list_scheduling_infos)
+        }
+        Command::CreateDesiredLrp(it) => call(it, outer, no_format, desired_lrps::create),
+        Command::UpdateDesiredLrp(it) => call(it, outer, no_format, desired_lrps::update),
+        Command::DeleteDesiredLrp(it) => call(it, outer, no_format, desired_lrps::delete),
+        Command::ActualLrps(it) => call(it, outer, |args| args.format, actual_lrps::list),
+        Command::ActualLrpGroups(it) => call(it, outer, |args| args.format, actual_lrps::list_groups),
+        Command::ActualLrpGroupsForGuid(it) => call(it, outer, |args| args.format, actual_lrps::list_groups_for_guid),
+        Command::RetireActualLrp(it) => call(it, outer, no_format, actual_lrps::retire),
+        Command::Tasks(it) => call(it, outer, |args| args.format, tasks::list),
+        Command::Task(it) => call(it, outer, |args| args.format, tasks::show),
+        Command::CreateTask(it) => call(it, outer, no_format, tasks::create),
+        Command::CancelTask(it) => call(it, outer, no_format, tasks::cancel),
+        Command::DeleteTask(it) => call(it, outer, no_format, tasks::delete),
+        Command::LrpEvents(it) => call(it, outer, no_format, events::lrps),
+        Command::TaskEvents(it) => call(it, outer, no_format, events::tasks),
+    }
+}
+
+/// Makes the client, lets the command work with it, and adds to an error where the server was.
+fn call<A: Args>(
+    remote: Remote<A>,
+    outer: ReachFlags,
+    format: fn(&A) -> FormatFlags,
+    work: impl AsyncFnOnce(&Client, A, &mut Output) -> Result<(), CommandError>,
+) -> Result<(), Failure> {
+    let Remote { args, reach } = remote;
+    let (client, address) = reach.or(outer).client(|name| std::env::var(name).ok(), trace_id())?;
+    let mut out = Output::stdout(format(&args));
+    match one_thread()?.block_on(work(&client, args, &mut out)) {
+        Ok(()) => Ok(()),
+        Err(error) => Failure::of_command(error, address).map_or(Ok(()), Err),
+    }
+}
+
+fn no_format<A>(_: &A) -> FormatFlags {
+    FormatFlags::default()
+}
+
+/// A fresh id for each command, under which the server logs all that the command caused.
+#[expect(clippy::disallowed_methods, reason = "the edge of the process is where random ids come from")]
+fn trace_id() -> String {
+    uuid::Uuid::new_v4().simple().to_string()
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => Ok(()),
+        Err(source) => Failure::of_output(source).map_or(Ok(()), Err),
+    }
+}
+
+/// How this binary was called, so that commands we suggest can be copied: a bare name was found in PATH, a path works again.
+fn program(first_argument: Option<OsString>) -> String {
+    first_argument.map_or_else(|| "corkboard".to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
+fn many_threads() -> Result<tokio::runtime::Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.map_err(|source| Failure::Process { doing: "preparing threads", source })
+}
+
+fn one_thread() -> Result<tokio::runtime::Runtime, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|source| Failure::Process { doing: "preparing a thread", source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    /// An example that does not parse is worse than none.
+    #[test]
+    fn every_command_for_people_has_an_example_that_parses() {
+        let mut examples = 0;
+        for command in Cli::command().get_subcommands() {
+            let Some(help) = command.get_after_help().map(ToString::to_string) else { continue };
+            for line in help.lines().filter(|line| line.starts_with("  corkboard ")) {
+                let words: Vec<&str> = line.split(['|', '>']).next().unwrap().split_whitespace().collect();
+                Cli::try_parse_from(&words).unwrap_or_else(|error| panic!("{line}: {error}"));
+                examples += 1;
+            }
+        }
+        assert!(examples >= 30, "{examples}");
+    }
+}

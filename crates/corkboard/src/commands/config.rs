@@ -1,0 +1,67 @@
+//! `config check`, `config example`: for the file of a server, without a server.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use bbs::config::Config;
+
+use crate::config;
+use crate::duration::show;
+use crate::failure::Failure;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Check a configuration file and everything it names; starts nothing
+    #[command(after_help = "Examples:\n  corkboard config check board.toml\n\nExit code 0 and a summary, or 3 and every problem found.")]
+    Check(Check),
+    /// Print a configuration file with every key and its default
+    #[command(after_help = "Examples:\n  corkboard config example > board.toml")]
+    Example,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Check {
+    /// The file, in TOML
+    file: PathBuf,
+}
+
+/// The text for stdout.
+pub(crate) fn run(command: ConfigCommand) -> Result<String, Failure> {
+    match command {
+        ConfigCommand::Check(Check { file }) => {
+            let config = config::load(&file)?;
+            Ok(format!("{}: no problems\n{}", file.display(), summary(&config)))
+        }
+        ConfigCommand::Example => Ok(config::EXAMPLE.to_owned()),
+    }
+}
+
+/// What somebody who is about to start a server wants to see once more.
+fn summary(config: &Config) -> String {
+    let scheme = if config.tls.is_some() { "https, client certificates required" } else { "plain http" };
+    let outbound = &config.outbound;
+    let auctioneer = outbound.auctioneer_url.as_deref().unwrap_or("none; instances wait until a cell claims them");
+    let timing = &config.timing;
+    let lines = [
+        ("node", config.node.clone()),
+        ("API", format!("{} ({scheme})", config.listen)),
+        ("health", format!("{} (plain http)", config.health)),
+        ("store", format!("embedded, {}", config.store_dir.display())),
+        ("auctioneer", auctioneer.to_owned()),
+        ("converge", format!("every {}", show(timing.converge_interval))),
+        (
+            "tasks",
+            format!(
+                "offered again after {}, failed after {} or {} rejections, deleted {} after completion",
+                show(timing.kick_task),
+                show(timing.expire_pending_task),
+                config.task_rejections_max,
+                show(timing.expire_completed_task),
+            ),
+        ),
+    ];
+    lines.iter().fold(String::new(), |mut text, (name, value)| {
+        let _ = writeln!(text, "  {name:<11} {value}");
+        text
+    })
+}

@@ -1,0 +1,249 @@
+//! From what stands in the file to what it means: `RawConfig` to [`Config`], or everything that is wrong with it.
+//!
+//! Nothing is read from disk here; that the files exist and fit together is checked in `files.rs`. Defaults are those of
+//! `bbs::config`, which are Diego's.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use api::client::TlsFiles;
+use bbs::config::{Config, Limits, Outbound, Timing};
+use toml::{Spanned, Value};
+use url::Url;
+
+use super::raw::{Raw, RawAuctioneer, RawCallbacks, RawCells, RawConfig, RawLimits, RawStore, RawTiming, RawTls};
+use super::values::{address, boolean, count, duration, number, text, web_url};
+use super::{Problem, Problems};
+use crate::reach::is_loopback;
+
+pub(crate) const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8889);
+pub(crate) const DEFAULT_HEALTH: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8890);
+const DEFAULT_NODE: &str = "board";
+const DEFAULT_TASK_RETRIES: i32 = 3;
+
+impl TryFrom<RawConfig> for Config {
+    type Error = Problems;
+
+    fn try_from(raw: RawConfig) -> Result<Self, Problems> {
+        check(raw).map(|(config, _)| config)
+    }
+}
+
+/// Where each key stands that was read.
+pub(crate) type Places = Vec<(String, Range<usize>)>;
+
+/// The configuration and the places of its keys, so that a problem found later can still be located.
+pub(super) fn check(raw: RawConfig) -> Result<(Config, Places), Problems> {
+    let mut reader = Reader::default();
+    let config = reader.config(raw);
+    match config {
+        Some(config) if reader.problems.is_empty() => Ok((config, reader.places)),
+        _ => Err(Problems(reader.problems)),
+    }
+}
+
+#[derive(Default)]
+struct Reader {
+    problems: Vec<Problem>,
+    places: Places,
+}
+
+impl Reader {
+    /// `None` when something is missing that has no default; other problems leave a default in place and are noted.
+    fn config(&mut self, raw: RawConfig) -> Option<Config> {
+        self.refuse_unknown("", RawConfig::KEYS, &raw.unknown);
+        let node = self.or("node", raw.node, DEFAULT_NODE.to_owned(), text);
+        let listen = self.or("listen", raw.listen, DEFAULT_LISTEN, address);
+        let health = self.or("health", raw.health, DEFAULT_HEALTH, address);
+        let advertise = self.optional("advertise", raw.advertise, web_url);
+        let task_rejections_max = self.or("max_task_retries", raw.max_task_retries, DEFAULT_TASK_RETRIES, number);
+        let store_dir = self.store(raw.store.unwrap_or_default());
+        let has_tls_table = raw.tls.is_some();
+        let tls = self.tls(raw.tls);
+        let (timing, communication_timeout) = self.timing(raw.timing.unwrap_or_default());
+        let limits = self.limits(raw.limits.unwrap_or_default());
+        let mut outbound = Outbound { communication_timeout, ..Outbound::default() };
+        self.auctioneer(raw.auctioneer.unwrap_or_default(), &mut outbound);
+        let cells_file = self.cells(raw.cells.unwrap_or_default(), &mut outbound);
+        self.callbacks(raw.callbacks.unwrap_or_default(), tls.as_ref(), &mut outbound);
+
+        if !has_tls_table && !listen.ip().is_loopback() {
+            let what = format!(
+                "{listen} is not a loopback address, and plain HTTP is served only on loopback; add a table [tls] with ca, \
+                 cert and key, or listen on 127.0.0.1 or [::1]"
+            );
+            self.note("listen", what);
+        }
+        if listen == health && listen.port() != 0 {
+            self.note("health", format!("{health} is also the address of `listen`; expected another port"));
+        }
+        if let Some(url) = &advertise {
+            self.check_advertised(url, has_tls_table);
+        }
+        Some(Config {
+            node,
+            listen,
+            tls,
+            health,
+            advertise_url: advertise.map(String::from),
+            store_dir: store_dir?,
+            timing,
+            limits,
+            task_rejections_max,
+            outbound,
+            cells_file,
+        })
+    }
+
+    fn check_advertised(&mut self, url: &Url, has_tls: bool) {
+        let what = match (url.scheme(), has_tls) {
+            ("http", true) => "begins with http://, but this node serves TLS; expected https://",
+            ("https", false) => "begins with https://, but this node has no table [tls]; add one, or use http://",
+            ("http", false) if !is_loopback(url) => "is plain HTTP to another machine; plain HTTP is only for loopback",
+            _ => return,
+        };
+        self.note("advertise", format!("\"{url}\" {what}"));
+    }
+
+    fn store(&mut self, raw: RawStore) -> Option<PathBuf> {
+        self.refuse_unknown("store.", RawStore::KEYS, &raw.unknown);
+        let engine = self.or("store.engine", raw.engine, "embedded".to_owned(), text);
+        if engine != "embedded" {
+            self.note("store.engine", format!("{engine:?} is not an engine of this version; expected \"embedded\""));
+        }
+        let is_missing = raw.dir.is_none();
+        let dir = self.optional("store.dir", raw.dir, text);
+        if is_missing {
+            self.note("store.dir", "is missing; expected the directory that holds the records, on a local disk");
+        }
+        dir.map(PathBuf::from)
+    }
+
+    fn tls(&mut self, raw: Option<RawTls>) -> Option<TlsFiles> {
+        let raw = raw?;
+        self.refuse_unknown("tls.", RawTls::KEYS, &raw.unknown);
+        if raw.ca.is_none() && raw.cert.is_none() && raw.key.is_none() {
+            self.note("tls", "is empty; expected ca, cert and key");
+            return None;
+        }
+        self.tls_files("tls", raw.ca, raw.cert, raw.key)
+    }
+
+    fn timing(&mut self, raw: RawTiming) -> (Timing, std::time::Duration) {
+        self.refuse_unknown("timing.", RawTiming::KEYS, &raw.unknown);
+        let usual = Timing::default();
+        let converge = self.or("timing.converge_interval", raw.converge_interval, usual.converge_interval, duration);
+        let kick_task = self.or("timing.kick_task", raw.kick_task, usual.kick_task, duration);
+        let pending =
+            self.or("timing.expire_pending_task", raw.expire_pending_task, usual.expire_pending_task, duration);
+        let completed =
+            self.or("timing.expire_completed_task", raw.expire_completed_task, usual.expire_completed_task, duration);
+        let timing = Timing {
+            converge_interval: converge,
+            kick_task,
+            expire_pending_task: pending,
+            expire_completed_task: completed,
+        };
+        let usual = Outbound::default().communication_timeout;
+        (timing, self.or("timing.communication_timeout", raw.communication_timeout, usual, duration))
+    }
+
+    fn limits(&mut self, raw: RawLimits) -> Limits {
+        self.refuse_unknown("limits.", RawLimits::KEYS, &raw.unknown);
+        let usual = Limits::default();
+        Limits {
+            body_bytes_max: self.or("limits.body_bytes_max", raw.body_bytes_max, usual.body_bytes_max, count),
+            header_bytes_max: self.or("limits.header_bytes_max", raw.header_bytes_max, usual.header_bytes_max, count),
+            connections_max: self.or("limits.connections_max", raw.connections_max, usual.connections_max, count),
+            handshake_timeout: self.or("limits.handshake_timeout", raw.handshake_timeout, usual.handshake_timeout, duration),
+            idle_timeout: self.or("limits.idle_timeout", raw.idle_timeout, usual.idle_timeout, duration),
+            body_timeout: self.or("limits.body_timeout", raw.body_timeout, usual.body_timeout, duration),
+            stall_timeout: self.or("limits.stall_timeout", raw.stall_timeout, usual.stall_timeout, duration),
+            drain_timeout: self.or("limits.drain_timeout", raw.drain_timeout, usual.drain_timeout, duration),
+        }
+    }
+
+    fn auctioneer(&mut self, raw: RawAuctioneer, outbound: &mut Outbound) {
+        self.refuse_unknown("auctioneer.", RawAuctioneer::KEYS, &raw.unknown);
+        let url = self.optional("auctioneer.url", raw.url, web_url);
+        let require_tls = self.or("auctioneer.require_tls", raw.require_tls, outbound.auctioneer_require_tls, boolean);
+        let has_files = raw.ca.is_some();
+        let tls = self.tls_files("auctioneer", raw.ca, raw.cert, raw.key);
+        match url.as_ref().map(Url::scheme) {
+            Some("https") if !has_files => {
+                self.note("auctioneer.url", "begins with https://, which needs ca, cert and key in the table [auctioneer]");
+            }
+            Some("http") if require_tls => {
+                self.note("auctioneer.require_tls", "is true, but `url` begins with http://; expected https://");
+            }
+            _ => {}
+        }
+        outbound.auctioneer_url = url.map(String::from);
+        outbound.auctioneer_require_tls = require_tls;
+        outbound.auctioneer_tls = tls;
+    }
+
+    fn cells(&mut self, raw: RawCells, outbound: &mut Outbound) -> Option<PathBuf> {
+        self.refuse_unknown("cells.", RawCells::KEYS, &raw.unknown);
+        let has_files = raw.ca.is_some();
+        outbound.cell_require_tls = self.or("cells.require_tls", raw.require_tls, outbound.cell_require_tls, boolean);
+        outbound.update_workers = self.or("cells.workers", raw.workers, outbound.update_workers, count);
+        outbound.cell_tls = self.tls_files("cells", raw.ca, raw.cert, raw.key);
+        if outbound.cell_require_tls && !has_files {
+            self.note("cells.require_tls", "is true, which needs ca, cert and key in the table [cells]");
+        }
+        self.optional("cells.file", raw.file, text).map(PathBuf::from)
+    }
+
+    /// Callbacks go to consumers that know this server by the certificate of its API, so that is the default identity.
+    fn callbacks(&mut self, raw: RawCallbacks, of_api: Option<&TlsFiles>, outbound: &mut Outbound) {
+        self.refuse_unknown("callbacks.", RawCallbacks::KEYS, &raw.unknown);
+        outbound.callback_workers = self.or("callbacks.workers", raw.workers, outbound.callback_workers, count);
+        outbound.callback_tls = self.tls_files("callbacks", raw.ca, raw.cert, raw.key).or_else(|| of_api.cloned());
+    }
+
+    /// Three files or none: two of them are a mistake that would otherwise show at the first handshake.
+    fn tls_files(&mut self, table: &str, ca: Raw, cert: Raw, key: Raw) -> Option<TlsFiles> {
+        if ca.is_none() && cert.is_none() && key.is_none() {
+            return None;
+        }
+        let mut path = |name: &str, raw: Raw| {
+            let at = format!("{table}.{name}");
+            if raw.is_none() {
+                self.note(&at, "is missing; ca, cert and key belong together");
+            }
+            self.optional(&at, raw, text).map(PathBuf::from)
+        };
+        let (ca, cert, key) = (path("ca", ca), path("cert", cert), path("key", key));
+        Some(TlsFiles { ca: ca?, cert: cert?, key: key?, skip_verify: false })
+    }
+
+    fn optional<T>(&mut self, key: &str, raw: Raw, read: fn(&Value) -> Result<T, String>) -> Option<T> {
+        let value = raw?;
+        self.places.push((key.to_owned(), value.span()));
+        match read(value.get_ref()) {
+            Ok(value) => Some(value),
+            Err(what) => {
+                self.note(key, what);
+                None
+            }
+        }
+    }
+
+    fn or<T>(&mut self, key: &str, raw: Raw, default: T, read: fn(&Value) -> Result<T, String>) -> T {
+        self.optional(key, raw, read).unwrap_or(default)
+    }
+
+    fn note(&mut self, key: &str, what: impl Into<String>) {
+        let span = self.places.iter().find(|(place, _)| place == key).map(|(_, span)| span.clone());
+        self.problems.push(Problem { key: key.to_owned(), what: what.into(), span });
+    }
+
+    fn refuse_unknown(&mut self, table: &str, known: &[&str], unknown: &[Spanned<String>]) {
+        for key in unknown {
+            let what = format!("is not a key; expected one of {}", known.join(", "));
+            self.problems.push(Problem { key: format!("{table}{}", key.get_ref()), what, span: Some(key.span()) });
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Whether the files that a configuration names can be used: certificates load and fit their keys, the list of cells can be
+//! read. Done before anything is started, because a server that finds out at its first handshake is already in the way.
+
+use std::error::Error as StdError;
+use std::path::Path;
+
+use api::client::TlsFiles;
+use api::client::tls::{self, TlsError};
+use bbs::config::Config;
+
+use super::Problem;
+use super::check::Places;
+
+/// Everything that is wrong with the files, in the order of the configuration.
+pub(super) fn problems(config: &Config, places: &Places) -> Vec<Problem> {
+    let mut found = Vec::new();
+    let mut note = |key: String, what: String| {
+        let span = places.iter().find(|(place, _)| *place == key).map(|(_, span)| span.clone());
+        found.push(Problem { key, what, span });
+    };
+    if let Some(files) = &config.tls
+        && let Err(error) = tls::server_config(&files.ca, &files.cert, &files.key)
+    {
+        note(format!("tls.{}", culprit(&error, files)), told(&error));
+    }
+    if let Some(path) = &config.cells_file
+        && let Err(error) = readable(path)
+    {
+        note("cells.file".to_owned(), format!("cannot read {}: {error}", path.display()));
+    }
+    let outbound = &config.outbound;
+    for (table, files) in
+        [("auctioneer", &outbound.auctioneer_tls), ("cells", &outbound.cell_tls), ("callbacks", &outbound.callback_tls)]
+    {
+        let Some(files) = files else { continue };
+        // Without files of their own callbacks use those of the API, which were checked above.
+        if Some(files) == config.tls.as_ref() {
+            continue;
+        }
+        if let Err(error) = tls::client_config(files) {
+            note(format!("{table}.{}", culprit(&error, files)), told(&error));
+        }
+    }
+    found
+}
+
+/// The key whose file the error is about. For a pair that does not fit, either could be wrong; we name the key file.
+fn culprit(error: &TlsError, files: &TlsFiles) -> &'static str {
+    match error {
+        TlsError::Read { path, .. } | TlsError::Pem { path, .. } | TlsError::NoCertificate { path } => {
+            if *path == files.ca {
+                "ca"
+            } else if *path == files.cert {
+                "cert"
+            } else {
+                "key"
+            }
+        }
+        TlsError::Authority { .. } | TlsError::Verifier { .. } => "ca",
+        TlsError::NoKey { .. } | TlsError::KeyMismatch { .. } => "key",
+        TlsError::Unusable { .. } | TlsError::Library(_) => "cert",
+    }
+}
+
+/// The error with its causes, in one line.
+fn told(error: &TlsError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+fn readable(path: &Path) -> std::io::Result<()> {
+    let file = std::fs::File::open(path)?;
+    if file.metadata()?.is_dir() { Err(std::io::ErrorKind::IsADirectory.into()) } else { Ok(()) }
+}

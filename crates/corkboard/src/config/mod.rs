@@ -1,0 +1,124 @@
+//! The configuration file: read, understood, and checked against the disk, or refused with everything that is wrong.
+//!
+//! `raw.rs` is the file, `check.rs` what it means, `values.rs` how single values are read, `files.rs` whether the files it
+//! names can be used. Relative paths are taken from the folder of the configuration file, so that it does not matter where
+//! the server is started. There is no second source: the environment does not change what the file says.
+
+mod check;
+mod files;
+mod raw;
+mod values;
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use api::client::TlsFiles;
+use bbs::config::Config;
+pub(crate) use check::{DEFAULT_HEALTH, DEFAULT_LISTEN};
+pub(crate) use raw::{RawConfig, RawStore};
+
+/// A file with every key and its default. `config example` prints it, and a test checks that it is true.
+pub(crate) const EXAMPLE: &str = include_str!("example.toml");
+
+/// One thing that is wrong, with the key and what was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) key: String,
+    pub(crate) what: String,
+    /// Bytes of the file; `None` for what is missing.
+    span: Option<Range<usize>>,
+}
+
+/// Everything that is wrong with a configuration that has no file, as that of `corkboard up`.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", lines(.0))]
+pub(crate) struct Problems(pub(crate) Vec<Problem>);
+
+fn lines(problems: &[Problem]) -> String {
+    let lines: Vec<String> = problems.iter().map(|problem| format!("{}: {}", problem.key, problem.what)).collect();
+    lines.join("\n")
+}
+
+/// The configuration cannot be used. Nothing was started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    #[error("cannot read the configuration file {}", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{}", Listing(path, findings))]
+    Wrong { path: PathBuf, findings: Vec<Finding> },
+}
+
+/// A problem and the line on which it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    line: Option<usize>,
+    what: String,
+}
+
+/// Reads and checks a file, the files that it names included.
+pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    let wrong = |findings| ConfigError::Wrong { path: path.to_owned(), findings };
+    let raw: RawConfig = toml::from_str(&text).map_err(|error| wrong(vec![syntax(&text, &error)]))?;
+    let (mut config, places) = check::check(raw).map_err(|problems| wrong(located(&text, problems.0)))?;
+    if let Some(folder) = path.parent() {
+        take_paths_from(folder, &mut config);
+    }
+    let problems = files::problems(&config, &places);
+    if problems.is_empty() { Ok(config) } else { Err(wrong(located(&text, problems))) }
+}
+
+fn take_paths_from(folder: &Path, config: &mut Config) {
+    let outbound = &mut config.outbound;
+    let tables = [&mut config.tls, &mut outbound.auctioneer_tls, &mut outbound.cell_tls, &mut outbound.callback_tls];
+    let tls = tables.into_iter().flatten().flat_map(|TlsFiles { ca, cert, key, .. }| [ca, cert, key]);
+    for path in tls.chain([&mut config.store_dir]).chain(config.cells_file.as_mut()) {
+        // Joining with an absolute path gives that path.
+        *path = folder.join(&*path);
+    }
+}
+
+/// In the order of the file; what is missing comes last.
+fn located(text: &str, problems: Vec<Problem>) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = problems
+        .into_iter()
+        .map(|problem| Finding {
+            line: problem.span.map(|span| line_of(text, span.start)),
+            what: format!("{}: {}", problem.key, problem.what),
+        })
+        .collect();
+    findings.sort_by_key(|finding| finding.line.unwrap_or(usize::MAX));
+    findings
+}
+
+fn syntax(text: &str, error: &toml::de::Error) -> Finding {
+    let what = error.message().replace('\n', "; ");
+    Finding { line: error.span().map(|span| line_of(text, span.start)), what }
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
+}
+
+struct Listing<'a>(&'a Path, &'a [Finding]);
+
+impl fmt::Display for Listing<'_> {
+    /// `file:line: key: what`, one a line, as editors understand it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.0.display();
+        for finding in self.1 {
+            match finding.line {
+                Some(line) => writeln!(f, "{path}:{line}: {}", finding.what)?,
+                None => writeln!(f, "{path}: {}", finding.what)?,
+            }
+        }
+        let count = self.1.len();
+        write!(f, "{count} {}; nothing was started", if count == 1 { "problem" } else { "problems" })
+    }
+}

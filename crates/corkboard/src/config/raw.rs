@@ -1,0 +1,82 @@
+//! The configuration as it stands in the file: every key optional, every value still to be understood.
+//!
+//! These types mirror the file and decide nothing. Unlike serde's `deny_unknown_fields`, which gives up at the first key it
+//! does not know, they collect such keys, so that one run of `config check` names everything that is wrong. Each value
+//! keeps its place in the file for that.
+//!
+//! When you add a key: a word in its table here, a line in `check.rs` beside its neighbours, a line in `example.toml` and in
+//! `docs/how-to/configure.md`.
+
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use toml::{Spanned, Value};
+
+/// A value of any type, with its place.
+pub(crate) type Raw = Option<Spanned<Value>>;
+
+macro_rules! raw_table {
+    ($(#[$doc:meta])* $name:ident: $($key:ident)*; $($table:ident = $type:ident)*) => {
+        $(#[$doc])*
+        #[derive(Debug, Default)]
+        pub(crate) struct $name {
+            $(pub(crate) $key: Raw,)*
+            $(pub(crate) $table: Option<$type>,)*
+            pub(crate) unknown: Vec<Spanned<String>>,
+        }
+
+        impl $name {
+            /// For the message about a key that is none of them.
+            pub(crate) const KEYS: &'static [&'static str] = &[$(stringify!($key),)* $(stringify!($table),)*];
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                struct Members;
+                impl<'de> Visitor<'de> for Members {
+                    type Value = $name;
+
+                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                        f.write_str("a table")
+                    }
+
+                    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<$name, A::Error> {
+                        let mut table = $name::default();
+                        while let Some(key) = map.next_key::<Spanned<String>>()? {
+                            match key.get_ref().as_str() {
+                                $(stringify!($key) => table.$key = Some(map.next_value()?),)*
+                                $(stringify!($table) => table.$table = Some(map.next_value()?),)*
+                                _ => {
+                                    map.next_value::<serde::de::IgnoredAny>()?;
+                                    table.unknown.push(key);
+                                }
+                            }
+                        }
+                        Ok(table)
+                    }
+                }
+                from.deserialize_map(Members)
+            }
+        }
+    };
+}
+
+raw_table! {
+    /// The whole file.
+    RawConfig: node listen health advertise max_task_retries;
+    store = RawStore tls = RawTls timing = RawTiming limits = RawLimits
+    auctioneer = RawAuctioneer cells = RawCells callbacks = RawCallbacks
+}
+raw_table! { RawStore: engine dir; }
+raw_table! { RawTls: ca cert key; }
+raw_table! {
+    RawTiming: converge_interval kick_task expire_pending_task expire_completed_task communication_timeout;
+}
+raw_table! {
+    RawLimits: body_bytes_max header_bytes_max connections_max handshake_timeout idle_timeout body_timeout stall_timeout
+    drain_timeout;
+}
+raw_table! { RawAuctioneer: url require_tls ca cert key; }
+raw_table! { RawCells: file require_tls workers ca cert key; }
+raw_table! { RawCallbacks: workers ca cert key; }

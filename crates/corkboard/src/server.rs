@@ -1,0 +1,131 @@
+//! The commands that run a server: `up` on this machine with everything at its default, `bbs` from a configuration file.
+//!
+//! Both run until SIGTERM or SIGINT. The first signal stops in order: no new connections, streams are ended, requests in
+//! flight are answered, the store is closed. A second one ends the process at once; what was acknowledged is durable anyway.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use bbs::config::Config;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+use toml::{Spanned, Value};
+
+use crate::config::{self, DEFAULT_HEALTH, DEFAULT_LISTEN, Problems, RawConfig, RawStore};
+use crate::failure::Failure;
+use crate::welcome;
+
+/// What a shell reports for a process that a signal ended: 128 and the number of the signal.
+const EXIT_SIGNALLED: i32 = 128;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Up {
+    /// Where the records are kept; created when missing
+    #[arg(long, value_name = "DIR", default_value = "data/board")]
+    dir: PathBuf,
+    /// Where the API listens: an address of this machine itself, since it is without TLS
+    #[arg(long, value_name = "ADDRESS", default_value_t = DEFAULT_LISTEN)]
+    listen: SocketAddr,
+    /// Where health, status and metrics are answered
+    #[arg(long, value_name = "ADDRESS", default_value_t = DEFAULT_HEALTH)]
+    health: SocketAddr,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Bbs {
+    /// The configuration file, in TOML; `corkboard config example` prints one
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+}
+
+/// Starts a server and tells on stdout where it is and what to try. `program` is how this binary was called.
+pub(crate) async fn up(args: Up, program: &str, bbs_url: Option<&str>) -> Result<(), Failure> {
+    let dir = args.dir.clone();
+    let config = args.config().map_err(|problems| Failure::Usage(problems.to_string()))?;
+    run(config, |ready| welcome::text(program, bbs_url, ready, &dir)).await
+}
+
+pub(crate) async fn serve(args: Bbs) -> Result<(), Failure> {
+    let config = config::load(&args.config)?;
+    run(config, |ready| format!("The API listens on {}, health on {}.\n", ready.api, ready.health)).await
+}
+
+impl Up {
+    /// Through the same door as a file, so that the same rules hold.
+    fn config(self) -> Result<Config, Problems> {
+        let text = |text: String| Some(Spanned::new(0..0, Value::String(text)));
+        let store = RawStore { dir: text(self.dir.to_string_lossy().into_owned()), ..RawStore::default() };
+        let raw = RawConfig {
+            node: text("up".to_owned()),
+            listen: text(self.listen.to_string()),
+            health: text(self.health.to_string()),
+            store: Some(store),
+            ..RawConfig::default()
+        };
+        Config::try_from(raw)
+    }
+}
+
+async fn run(config: Config, announce: impl FnOnce(&bbs::Ready) -> String + Send) -> Result<(), Failure> {
+    let stop = stop_signal().map_err(|source| Failure::Process { doing: "listening for signals", source })?;
+    let ready = |ready: bbs::Ready| {
+        // Whoever closed our stdout does not want to know; the server runs all the same.
+        let _ = write!(io::stdout(), "{}", announce(&ready));
+    };
+    Box::pin(bbs::run(config, stop, ready)).await.map_err(Failure::Server)
+}
+
+/// Completes at the first signal, and from then on watches for the second.
+fn stop_signal() -> io::Result<impl Future<Output = ()> + Send + 'static> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let (first, stop) = oneshot::channel();
+    tokio::spawn(async move {
+        let kind = either(&mut terminate, &mut interrupt).await;
+        tracing::info!(signal = kind.as_raw_value(), "stopping; a second signal ends the process at once");
+        // The server may have ended by itself in the meantime.
+        let _ = first.send(());
+        let kind = either(&mut terminate, &mut interrupt).await;
+        tracing::warn!(signal = kind.as_raw_value(), "second signal: ending at once, requests in flight are cut off");
+        std::process::exit(EXIT_SIGNALLED + kind.as_raw_value());
+    });
+    Ok(async move {
+        if stop.await.is_err() {
+            // The watcher is gone without a signal, which happens only when the runtime shuts down.
+            std::future::pending::<()>().await;
+        }
+    })
+}
+
+async fn either(terminate: &mut Signal, interrupt: &mut Signal) -> SignalKind {
+    tokio::select! {
+        _ = terminate.recv() => SignalKind::terminate(),
+        _ = interrupt.recv() => SignalKind::interrupt(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    fn up(listen: &str, health: &str) -> Result<Config, Problems> {
+        Up { dir: "board".into(), listen: listen.parse().unwrap(), health: health.parse().unwrap() }.config()
+    }
+
+    #[test]
+    fn up_listens_on_loopback_only() {
+        let config = up("127.0.0.1:0", "[::1]:0").unwrap();
+        assert!(config.tls.is_none() && config.store_dir == PathBuf::from("board"));
+        expect!["listen: 0.0.0.0:8889 is not a loopback address, and plain HTTP is served only on loopback; add a table [tls] with ca, cert and key, or listen on 127.0.0.1 or [::1]"]
+            .assert_eq(&up("0.0.0.0:8889", "127.0.0.1:8890").unwrap_err().to_string());
+    }
+
+    #[test]
+    fn the_two_ports_differ() {
+        expect!["health: 127.0.0.1:1 is also the address of `listen`; expected another port"]
+            .assert_eq(&up("127.0.0.1:1", "127.0.0.1:1").unwrap_err().to_string());
+    }
+}
