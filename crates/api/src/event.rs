@@ -120,8 +120,8 @@ payloads! {
 /// One event as a client receives it. In JSON it is cfdot's line: `{"type":…,"data":{…}}`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Opaque to a client: what it sends as `Last-Event-ID` to continue. Corkboard's ids name the revision, Diego's count
-    /// from 0 on each connection.
+    /// Opaque to a client: what it sends as `Last-Event-ID` to continue. Corkboard's ids name the revision, Diego's
+    /// count from 0 on each connection.
     pub id: String,
     pub name: String,
     pub payload: EventPayload,

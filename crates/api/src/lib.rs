@@ -4,8 +4,8 @@
 //! Controller, the cells, the route emitters, `cfdot`. The promise of this crate is that what leaves it is what Diego
 //! would have sent, and that what Diego would have accepted is accepted. Where we do otherwise, the module says so.
 //!
-//! Start with [`routes`] for the list of calls, then [`mod@decode`] for how bytes come in and out. [`revision`] holds the
-//! older shapes of the newest messages, [`json`] the shapes that operators see, [`client`] the calls themselves.
+//! Start with [`routes`] for the list of calls, then [`mod@decode`] for how bytes come in and out. [`revision`] holds
+//! the older shapes of the newest messages, [`json`] the shapes that operators see, [`client`] the calls themselves.
 //! What the fields mean is in `docs/formats/api.md`; what a value must satisfy is in [`validate`].
 
 pub mod client;

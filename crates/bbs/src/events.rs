@@ -79,13 +79,27 @@ struct Announcement {
     frames: [OnceLock<Bytes>; 6],
 }
 
+/// How much the ring holds before the oldest events go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingLimits {
+    pub events_max: usize,
+    pub bytes_max: usize,
+}
+
+impl Default for RingLimits {
+    fn default() -> Self {
+        Self { events_max: RING_EVENTS_MAX, bytes_max: RING_BYTES_MAX }
+    }
+}
+
 #[derive(Debug)]
 struct Ring {
+    limits: RingLimits,
     events: VecDeque<Arc<Announcement>>,
     /// The number of the event at the front.
     first: u64,
     bytes: usize,
-    /// Everything up to here is no longer in the ring, per stream kind.
+    /// The last event of each stream kind that is no longer in the ring. What left on one kind of stream is no gap on another.
     gone: [EventId; 3],
 }
 
@@ -117,8 +131,12 @@ pub struct Hub {
 impl Hub {
     /// `revision` is the one the server starts from: what came before is not in the ring.
     pub fn new(revision: u64) -> Arc<Self> {
+        Self::with_limits(revision, RingLimits::default())
+    }
+
+    pub fn with_limits(revision: u64, limits: RingLimits) -> Arc<Self> {
         let gone = [EventId { revision, remaining: 0 }; 3];
-        let ring = Ring { events: VecDeque::new(), first: 0, bytes: 0, gone };
+        let ring = Ring { limits, events: VecDeque::new(), first: 0, bytes: 0, gone };
         Arc::new(Self { ring: Mutex::new(ring), end: watch::Sender::new(Some(0)), newest: revision.into() })
     }
 
@@ -179,8 +197,9 @@ impl Hub {
                 (after_last, Some(Gap { asked, oldest, newest }))
             }
             Some(asked) => {
-                let unseen = ring.events.iter().position(|event| asked.is_before(event.id(kind)));
-                (unseen.map_or(after_last, |at| ring.first + at as u64), None)
+                // Ids grow along the ring; many clients may resume at once, and they hold the writer up while they search.
+                let seen = ring.events.partition_point(|event| !asked.is_before(event.id(kind)));
+                (ring.first + seen as u64, None)
             }
         };
         drop(ring);
@@ -192,12 +211,14 @@ impl Ring {
     fn push(&mut self, announcement: Arc<Announcement>) {
         self.bytes += announcement.weight();
         self.events.push_back(announcement);
-        while self.events.len() > RING_EVENTS_MAX || self.bytes > RING_BYTES_MAX {
+        while self.events.len() > self.limits.events_max || self.bytes > self.limits.bytes_max {
             let Some(oldest) = self.events.pop_front() else { return };
             self.first += 1;
             self.bytes -= oldest.weight();
             for kind in [Kind::Group, Kind::Instance, Kind::Task] {
-                self.gone[kind as usize] = oldest.id(kind);
+                if oldest.is_for(kind, None) {
+                    self.gone[kind as usize] = oldest.id(kind);
+                }
             }
         }
     }

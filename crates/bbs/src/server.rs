@@ -70,6 +70,16 @@ pub async fn run(
     stop: impl Future<Output = ()> + Send + 'static,
     ready: impl FnOnce(Ready) + Send,
 ) -> Result<(), RunError> {
+    run_with_clock(config, Arc::new(SystemClock), stop, ready).await
+}
+
+/// The same under another clock: a test moves time on instead of waiting for it.
+pub async fn run_with_clock(
+    config: Config,
+    clock: Arc<dyn Clock>,
+    stop: impl Future<Output = ()> + Send + 'static,
+    ready: impl FnOnce(Ready) + Send,
+) -> Result<(), RunError> {
     if config.tls.is_none() && !config.listen.ip().is_loopback() {
         return Err(RunError::PlainOffLoopback { address: config.listen });
     }
@@ -82,7 +92,6 @@ pub async fn run(
         cells_file::read(path)?;
     }
     let dir = config.store_dir.clone();
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let parts = Start { config, clock, tls, cells };
     parts.run(|| open_embedded(dir), stop, ready).await
 }

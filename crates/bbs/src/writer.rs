@@ -25,6 +25,8 @@ const QUEUE_COMMANDS_MAX: usize = 4096;
 const GROUP_COMMANDS_MAX: usize = 512;
 /// A group is closed once its steps hold this much, so that one commit never grows without bound.
 const GROUP_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// What one command may store: together with the group it closes, it still fits into a commit.
+const COMMAND_BYTES_MAX: usize = store::GROUP_BYTES_MAX - GROUP_BYTES_MAX;
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum WriteError {
@@ -187,7 +189,7 @@ fn apply(draft: &mut Draft, command: Command, trace: Arc<str>) -> Result<Done, W
     draft.begin(trace);
     match catch_unwind(AssertUnwindSafe(|| command.apply(draft))) {
         Ok(answer) => {
-            if let Some(error) = draft.steps[steps..].iter().find_map(|step| step.check().err()) {
+            if let Err(error) = check_command(&draft.steps[steps..]) {
                 undo(draft);
                 return Err(WriteError::Store(Arc::new(error)));
             }
@@ -199,6 +201,17 @@ fn apply(draft: &mut Draft, command: Command, trace: Arc<str>) -> Result<Done, W
             Err(WriteError::Panicked)
         }
     }
+}
+
+/// Refuses what the store would refuse, before it costs the other commands of the group their commit.
+fn check_command(steps: &[Step]) -> Result<(), StoreError> {
+    steps.iter().try_for_each(Step::check)?;
+    let size = steps.iter().map(Step::bytes).sum();
+    if size > COMMAND_BYTES_MAX {
+        let what = "bytes of all records of a request";
+        return Err(StoreError::TooLarge { what, size, max: COMMAND_BYTES_MAX });
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ impl Target {
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-type Io = TokioIo<Box<dyn Stream>>;
+type Duplex = Wire<TokioIo<Box<dyn Stream>>, Full<Bytes>>;
 
 /// What was measured of a successful call.
 #[derive(Clone, Copy, Debug)]
@@ -194,7 +194,7 @@ impl Subscription {
 }
 
 /// The half of a connection that reads and writes. It only moves while somebody waits for an answer.
-struct Driver(Option<Pin<Box<Wire<Io, Full<Bytes>>>>>);
+struct Driver(Option<Pin<Box<Duplex>>>);
 
 impl Driver {
     async fn drive<T>(&mut self, work: impl Future<Output = T>) -> T {

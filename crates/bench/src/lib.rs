@@ -8,6 +8,7 @@
 //! a number says nothing. [`engines`] stands alone.
 
 pub mod answer;
+pub mod board;
 pub mod certificates;
 pub mod connection;
 pub mod engines;

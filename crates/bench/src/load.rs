@@ -9,11 +9,11 @@
 
 mod claim_start;
 mod cycle;
-mod events;
+pub mod events;
 mod mixed;
 mod poll;
 mod populate;
-mod reads;
+pub mod reads;
 mod report;
 mod worker;
 
@@ -26,7 +26,6 @@ use crate::connection::Target;
 use crate::fleet::Fleet;
 use crate::process::Process;
 
-pub use self::events::data_lines;
 pub use self::report::{Measure, PhaseReport, table};
 pub use self::worker::Tally;
 

@@ -23,7 +23,8 @@ impl Process {
     /// The most memory it ever had, in bytes.
     pub fn memory_peak_bytes(self) -> anyhow::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0))?;
-        memory_peak_bytes(&status).with_context(|| format!("the kernel says nothing of the memory of process {}", self.0))
+        memory_peak_bytes(&status)
+            .with_context(|| format!("the kernel says nothing of the memory of process {}", self.0))
     }
 }
 

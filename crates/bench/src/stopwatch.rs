@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    #[expect(clippy::disallowed_methods, reason = "Measuring time is what this crate is for, and this is its one clock.")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "Measuring time is what this crate is for, and this is its one clock."
+    )]
     pub fn start() -> Self {
         Self(Instant::now())
     }

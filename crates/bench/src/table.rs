@@ -96,7 +96,10 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        assert_eq!(["0", "999", "1,000", "1,234,568"], [0.0, 999.0, 1_000.0, 1_234_567.8].map(grouped).each_ref().map(|s| s.as_str()));
+        assert_eq!(
+            ["0", "999", "1,000", "1,234,568"],
+            [0.0, 999.0, 1_000.0, 1_234_567.8].map(grouped).each_ref().map(|s| s.as_str())
+        );
         assert_eq!(grouped(-1_500.0), "-1,500");
         assert_eq!(milliseconds(0.314), "0.31 ms");
         assert_eq!(milliseconds(8.14), "8.1 ms");

@@ -47,7 +47,9 @@ pub(crate) struct Remote<A: Args> {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Start a server on this machine, with nothing to configure
-    #[command(after_help = "Examples:\n  corkboard up\n  corkboard up --dir /var/lib/corkboard --listen 127.0.0.1:9000")]
+    #[command(
+        after_help = "Examples:\n  corkboard up\n  corkboard up --dir /var/lib/corkboard --listen 127.0.0.1:9000"
+    )]
     Up(server::Up),
     /// Start a server from a configuration file
     #[command(after_help = "Examples:\n  corkboard config example > board.toml\n  corkboard bbs --config board.toml")]
@@ -68,7 +70,9 @@ enum Command {
     #[command(after_help = "Examples:\n  corkboard cell cell-z1-0")]
     Cell(Remote<cells::Show>),
     /// List desired LRPs: what should run
-    #[command(after_help = "Examples:\n  corkboard desired-lrps -d cf-apps\n  corkboard desired-lrps --json | jq .instances")]
+    #[command(
+        after_help = "Examples:\n  corkboard desired-lrps -d cf-apps\n  corkboard desired-lrps --json | jq .instances"
+    )]
     DesiredLrps(Remote<desired_lrps::List>),
     /// Show one desired LRP
     #[command(after_help = "Examples:\n  corkboard desired-lrp hello")]
@@ -127,9 +131,7 @@ enum Command {
     /// Print what makes a shell complete commands and flags
     #[command(after_help = "Examples:\n  corkboard completions bash > /etc/bash_completion.d/corkboard\n  \
         source <(corkboard completions zsh)")]
-    Completions {
-        shell: Shell,
-    },
+    Completions { shell: Shell },
     /// Print the version
     Version,
 }

@@ -52,7 +52,7 @@ pub(crate) enum Failure {
     NotFound(String),
     #[error("cannot write the output")]
     Output(#[source] io::Error),
-    #[error("the server stopped")]
+    #[error("the server cannot go on")]
     Server(#[source] bbs::RunError),
     #[error("cannot start: {doing}")]
     Process {
@@ -88,7 +88,9 @@ impl Failure {
         match self {
             Self::Usage(_) | Self::Config(_) | Self::Reach(_) => EXIT_USAGE,
             Self::Bbs(_) => EXIT_BBS,
-            Self::Call { .. } | Self::NotFound(_) | Self::Output(_) | Self::Server(_) | Self::Process { .. } => EXIT_OTHER,
+            Self::Call { .. } | Self::NotFound(_) | Self::Output(_) | Self::Server(_) | Self::Process { .. } => {
+                EXIT_OTHER
+            }
         }
     }
 
@@ -101,7 +103,11 @@ impl Failure {
         };
         let mut cause = self.source();
         while let Some(error) = cause {
-            let _ = writeln!(text, "  because: {error}");
+            let said = error.to_string();
+            // Some errors repeat their cause in their own text; once is enough.
+            if !text.contains(&said) {
+                let _ = writeln!(text, "  because: {said}");
+            }
             cause = error.source();
         }
         if let Some(advice) = self.advice() {
@@ -160,7 +166,7 @@ mod tests {
         let failure = call(TransportKind::Refused);
         expect![[r#"
             corkboard: cannot talk to the server at http://127.0.0.1:8889
-              because: /v1/tasks/list.r3 failed: the connection was refused; the server is down or on standby
+              because: POST /v1/tasks/list.r3 failed: the connection was refused; the server is down or on standby
             Is the server running? `corkboard up` starts one on this machine. This is the default address, since neither --bbsURL nor BBS_URL is given.
         "#]]
         .assert_eq(&failure.report());

@@ -16,7 +16,9 @@ const DEFAULT: &str = "info";
 pub(crate) fn start() -> Result<(), Failure> {
     let chosen = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
     let filter = EnvFilter::try_new(chosen.as_deref().unwrap_or(DEFAULT)).map_err(|error| {
-        Failure::Usage(format!("{VARIABLE} cannot be understood: {error}; expected for instance info or corkboard_bbs=debug"))
+        Failure::Usage(format!(
+            "{VARIABLE} cannot be understood: {error}; expected for instance info or corkboard_bbs=debug"
+        ))
     })?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     if std::io::stderr().is_terminal() {

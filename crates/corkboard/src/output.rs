@@ -218,14 +218,45 @@ mod tests {
         check(
             Format::Table,
             |out| out.one(&task),
-            &expect![[r#""#]],
+            &expect![[r#"
+                 rootfs
+                 env                   (hidden; --json shows it)
+                 disk_mb               0
+                 memory_mb             0
+                 cpu_weight            0
+                 privileged            false
+                 log_source
+                 log_guid
+                 metrics_guid
+                 result_file
+                 max_pids              0
+                 image_username
+                 image_password        (hidden; --json shows it)
+                 volume_mounted_files  null
+                 task_guid             t
+                 domain
+                 created_at            0
+                 updated_at            0
+                 first_completed_at    0
+                 state                 Invalid
+                 cell_id
+                 result
+                 failed                false
+                 failure_reason
+                 rejection_count       0
+                 rejection_reason
+            "#]],
         );
     }
 
     #[test]
     fn events_are_json_in_any_format() {
-        check(Format::Table, |out| out.event(&PETS[1]), &expect![[r#"
+        check(
+            Format::Table,
+            |out| out.event(&PETS[1]),
+            &expect![[r#"
             {"name":"Tweety","legs":2}
-        "#]]);
+        "#]],
+        );
     }
 }

@@ -63,7 +63,9 @@ pub(crate) enum ReachError {
     PlainHttp { url: String },
     #[error("--caCertFile (or CA_CERT_FILE) must name the authority of the server, unless --skipCertVerify is set")]
     NoAuthority,
-    #[error("--clientCertFile and --clientKeyFile (or CLIENT_CERT_FILE and CLIENT_KEY_FILE) must both be given for https://")]
+    #[error(
+        "--clientCertFile and --clientKeyFile (or CLIENT_CERT_FILE and CLIENT_KEY_FILE) must both be given for https://"
+    )]
     NoCertificate,
     #[error("{value:?} is not a value for --skipCertVerify (SKIP_CERT_VERIFY); expected true or false")]
     SkipVerify { value: String },
@@ -187,7 +189,8 @@ mod tests {
 
     #[test]
     fn https_needs_its_files() {
-        let all = [("CLIENT_CERT_FILE", "/nowhere/c"), ("CLIENT_KEY_FILE", "/nowhere/k"), ("CA_CERT_FILE", "/nowhere/ca")];
+        let all =
+            [("CLIENT_CERT_FILE", "/nowhere/c"), ("CLIENT_KEY_FILE", "/nowhere/k"), ("CA_CERT_FILE", "/nowhere/ca")];
         expect!["--clientCertFile and --clientKeyFile (or CLIENT_CERT_FILE and CLIENT_KEY_FILE) must both be given for https://"]
             .assert_eq(&outcome(url("https://a"), &all[..1]));
         expect!["--caCertFile (or CA_CERT_FILE) must name the authority of the server, unless --skipCertVerify is set"]

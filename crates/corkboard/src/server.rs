@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn up_listens_on_loopback_only() {
         let config = up("127.0.0.1:0", "[::1]:0").unwrap();
-        assert!(config.tls.is_none() && config.store_dir == PathBuf::from("board"));
+        assert!(config.tls.is_none() && config.store_dir == "board");
         expect!["listen: 0.0.0.0:8889 is not a loopback address, and plain HTTP is served only on loopback; add a table [tls] with ca, cert and key, or listen on 127.0.0.1 or [::1]"]
             .assert_eq(&up("0.0.0.0:8889", "127.0.0.1:8890").unwrap_err().to_string());
     }

@@ -1,9 +1,9 @@
 //! The bytes: an ordered, fenced key-value store, its implementations, and records with their data versions.
 //!
 //! Promise: what was acknowledged is durable, a step is there whole or not at all, and a record that cannot be read is
-//! kept and named, never dropped. Start reading at [`kv`], the contract; [`contract`] is its test suite, [`embedded`] and
-//! [`memory`] implement it. Above it, [`record`] is the header of every value, [`root`] says which data version a store
-//! has, and [`versions`] holds one folder per data version.
+//! kept and named, never dropped. Start reading at [`kv`], the contract; [`contract`] is its test suite, [`embedded`]
+//! and [`memory`] implement it. Above it, [`record`] is the header of every value, [`root`] says which data version a
+//! store has, and [`versions`] holds one folder per data version.
 
 pub mod contract;
 pub mod embedded;
@@ -19,3 +19,5 @@ pub use kv::{
     BoxFuture, GROUP_BYTES_MAX, KEY_BYTES_MAX, Mastership, Op, PAGE_BYTES_MAX, Page, STEP_BYTES_MAX, STEP_OPS_MAX,
     Step, Store,
 };
+pub use root::{Root, RootError, open_root};
+pub use versions::latest::{self, Entity, Loader, Quarantined};

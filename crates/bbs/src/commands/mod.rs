@@ -75,6 +75,9 @@ pub enum Command {
     MoveTask(MoveTask),
     ConvergeLrps(ConvergeLrps),
     ConvergeTasks(ConvergeTasks),
+    /// A defect, for tests of the writer: applies the command and then panics.
+    #[cfg(test)]
+    PanicAfter(Box<Command>),
 }
 
 impl Command {
@@ -96,6 +99,11 @@ impl Command {
             Self::MoveTask(command) => command.apply(draft),
             Self::ConvergeLrps(command) => command.apply(draft),
             Self::ConvergeTasks(command) => command.apply(draft),
+            #[cfg(test)]
+            Self::PanicAfter(command) => {
+                let _ = command.apply(draft);
+                panic!("a defect, on purpose");
+            }
         }
     }
 
@@ -118,6 +126,8 @@ impl Command {
             Self::MoveTask(_) => "move-task",
             Self::ConvergeLrps(_) => "converge-lrps",
             Self::ConvergeTasks(_) => "converge-tasks",
+            #[cfg(test)]
+            Self::PanicAfter(_) => "panic-after",
         }
     }
 }

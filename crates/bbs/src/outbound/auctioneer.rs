@@ -72,7 +72,7 @@ impl Auctioneer {
                     failed = true;
                     metrics.auction_failures.inc();
                     let cause = std::error::Error::source(&error).map(ToString::to_string);
-                    tracing::warn!(kind, elements, %error, cause, "the auctioneer was not reached; convergence asks again");
+                    tracing::warn!(kind, elements, %error, cause, "the auctioneer took nothing; convergence asks again");
                 }
             }
             if failed {

@@ -40,7 +40,7 @@ pub enum ConfigError {
     Tls {
         whom: &'static str,
         #[source]
-        source: TlsError,
+        source: Box<TlsError>,
     },
     #[error("the auctioneer's address {url:?} is not an http or https URL that names a host")]
     AuctioneerUrl { url: String },

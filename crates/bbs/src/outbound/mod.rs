@@ -105,6 +105,10 @@ pub async fn run_until(parts: Parts, stop: impl Future<Output = ()>) {
                 Some(effect) => desk.hand_over(effect),
                 None => break,
             },
+            // Lanes last as long as the desk; one that ends before was ended by a panic.
+            Some(_) = lanes.join_next() => {
+                tracing::error!("outbound calls of one kind met a defect and ended; only a restart brings them back");
+            }
             () = &mut stop => break,
         }
     }
@@ -176,7 +180,7 @@ where
 }
 
 fn identity(files: Option<&TlsFiles>, whom: &'static str) -> Result<Option<Arc<rustls::ClientConfig>>, ConfigError> {
-    files.map(client_config).transpose().map_err(|source| ConfigError::Tls { whom, source })
+    files.map(client_config).transpose().map_err(|source| ConfigError::Tls { whom, source: Box::new(source) })
 }
 
 #[cfg(test)]

@@ -5,4 +5,15 @@
 // Other crates know this one as `bbs`; so do its tests.
 extern crate corkboard_bbs as bbs;
 
+mod assembled;
+mod convergence;
+mod evacuation;
+mod harness;
+mod lifecycle;
+mod lists;
+mod narrate;
 mod outbound;
+mod raw;
+mod samples;
+mod script;
+mod tasks;

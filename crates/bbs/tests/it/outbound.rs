@@ -199,7 +199,8 @@ async fn a_cell_is_called_over_mutual_tls() {
     Cells::new(&config).unwrap().stop(&cell, &key(), &instance(), "").await.unwrap();
     assert_eq!(peer.next().await.line, "POST /v1/lrps/pg%2F1/instances/ig%201/stop");
 
-    let stranger = config::Outbound { cell_tls: Some(Pki::new().files("bbs")), ..config };
+    let elsewhere = Pki::new();
+    let stranger = config::Outbound { cell_tls: Some(elsewhere.files("bbs")), ..config };
     let error = Cells::new(&stranger).unwrap().stop(&cell, &key(), &instance(), "").await.unwrap_err();
     assert!(matches!(error, CallError::Transport { .. }) && error.retryable(), "{error}");
     assert!(peer.rest().is_empty());
@@ -355,11 +356,12 @@ async fn without_an_auctioneer_nobody_is_asked_and_nothing_fails() {
 
 #[tokio::test]
 async fn plain_text_is_tried_only_where_tls_is_not_required() {
+    let pki = Pki::new();
     for (require_tls, failures) in [(false, 0), (true, 1)] {
         let mut world = World::new().await;
         let mut peer = Peer::new([Reply::Status(202)]).await;
         world.config.auctioneer_url = Some(format!("https://{}", peer.address));
-        world.config.auctioneer_tls = Some(Pki::new().files("bbs"));
+        world.config.auctioneer_tls = Some(pki.files("bbs"));
         world.config.auctioneer_require_tls = require_tls;
         world.carry_out([auction("a", 0)]).await;
         let heard = if require_tls { vec![] } else { vec!["POST /v1/lrps".to_owned()] };

@@ -24,7 +24,8 @@ const PATTERN_BYTES: usize = 16;
 const COMPLAINT_CHARS_MAX: usize = 160;
 
 pub(super) fn run(dir: &Path, records: u64) -> anyhow::Result<Table> {
-    let mut table = Table::new(["engine", "at opening", "at reading", "records lost", "records altered", "lost silently"]);
+    let mut table =
+        Table::new(["engine", "at opening", "at reading", "records lost", "records altered", "lost silently"]);
     for kind in Kind::ALL {
         let home = dir.join(format!("damage-{}", kind.word()));
         fs::create_dir(&home)?;

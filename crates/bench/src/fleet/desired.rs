@@ -17,9 +17,9 @@ use crate::noise::Noise;
 
 const SEED_APPLICATION: u64 = 0x4150_504c;
 /// So many bytes of environment and action make a DesiredLRP of 4.3 KB.
-const SERVICES_BYTES: usize = 690;
+const SERVICES_BYTES: usize = 650;
 /// The key of the SSH route, which is most of a scheduling info in reality too.
-const SSH_KEY_BYTES: usize = 130;
+const SSH_KEY_BYTES: usize = 201;
 
 const TAG_INDEX: i32 = 1;
 const TAG_INSTANCE_GUID: i32 = 2;
@@ -36,12 +36,7 @@ impl Application {
     fn of(lrp: u64) -> Self {
         let mut noise = Noise::new(SEED_APPLICATION ^ lrp);
         let mut owner = Noise::new(SEED_APPLICATION ^ (lrp / 40) << 32);
-        Self {
-            guid: noise.guid(),
-            space: owner.guid(),
-            organization: owner.guid(),
-            name: format!("app-{lrp}"),
-        }
+        Self { guid: noise.guid(), space: owner.guid(), organization: owner.guid(), name: format!("app-{lrp}") }
     }
 
     fn tags(&self) -> BTreeMap<String, String> {
@@ -50,9 +45,10 @@ impl Application {
             ("app_id", &self.guid),
             ("app_name", &self.name),
             ("space_id", &self.space),
-            ("space_name", "production"),
+            ("space_name", "production-eu-central"),
             ("organization_id", &self.organization),
-            ("organization_name", "acme"),
+            ("organization_name", "acme-retail"),
+            ("process_id", &self.guid),
             ("process_type", "web"),
         ];
         pairs.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
@@ -183,9 +179,10 @@ fn routes(application: &Application, noise: &mut Noise) -> ProtoRoutes {
         "container_port": 2222, "host_fingerprint": noise.text(43), "private_key": noise.text(SSH_KEY_BYTES),
     });
     let internal = json!([{ "hostname": format!("{name}.apps.internal") }]);
-    let routes = [("cf-router", router), ("diego-ssh", shell), ("internal-router", internal), ("tcp-router", json!([]))];
+    let routes =
+        [("cf-router", router), ("diego-ssh", shell), ("internal-router", internal), ("tcp-router", json!([]))];
     ProtoRoutes {
-        routes: routes.into_iter().map(|(name, value)| (name.to_owned(), value.to_string().into_bytes().into())).collect(),
+        routes: routes.into_iter().map(|(name, value)| (name.to_owned(), value.to_string().into_bytes())).collect(),
     }
 }
 
@@ -195,7 +192,13 @@ fn egress_rules() -> Vec<SecurityGroupRule> {
         destinations: vec![destination.into()],
         ..Default::default()
     };
-    let open = ["0.0.0.0-9.255.255.255", "11.0.0.0-169.253.255.255", "169.255.0.0-172.15.255.255", "172.32.0.0-192.167.255.255", "192.169.0.0-255.255.255.255"];
+    let open = [
+        "0.0.0.0-9.255.255.255",
+        "11.0.0.0-169.253.255.255",
+        "169.255.0.0-172.15.255.255",
+        "172.32.0.0-192.167.255.255",
+        "192.169.0.0-255.255.255.255",
+    ];
     let mut rules: Vec<_> = open.iter().map(|destination| rule("all", destination)).collect();
     for protocol in ["tcp", "udp"] {
         rules.push(SecurityGroupRule { ports: vec![53], ..rule(protocol, "0.0.0.0/0") });

@@ -18,7 +18,7 @@ const BULK_PAUSE: std::time::Duration = std::time::Duration::from_secs(2);
 pub(super) async fn run(load: &Load) -> Vec<Measure> {
     let stop = Stop::default();
     let watch = Stopwatch::start();
-    let polls = Polls::start(load, Pace::of_cells(load.fleet.cells), stop.clone());
+    let polls = Polls::start(load, Pace::of_cells(load.fleet.cells), &stop);
     let bulk = tokio::spawn(read_lists(Worker::new(&load.target), stop.clone()));
     let cycles = cycle::run(load, 1).await;
     stop.set();

@@ -39,7 +39,7 @@ impl Pace {
 pub(super) async fn run(load: &Load) -> Vec<Measure> {
     let stop = Stop::default();
     let (before, watch) = (load.server_cpu_s(), Stopwatch::start());
-    let polls = Polls::start(load, Pace::of_cells(load.fleet.cells), stop.clone());
+    let polls = Polls::start(load, Pace::of_cells(load.fleet.cells), &stop);
     tokio::time::sleep(load.settings.duration).await;
     stop.set();
     let (seconds, after) = (watch.seconds(), load.server_cpu_s());
@@ -55,7 +55,7 @@ pub(super) async fn run(load: &Load) -> Vec<Measure> {
 pub(super) struct Polls(JoinSet<[Tally; 2]>);
 
 impl Polls {
-    pub(super) fn start(load: &Load, pace: Pace, stop: Stop) -> Self {
+    pub(super) fn start(load: &Load, pace: Pace, stop: &Stop) -> Self {
         let mut pollers = JoinSet::new();
         for at in 0..POLLERS {
             let worker = Worker::new(&load.target);

@@ -76,8 +76,19 @@ impl Measure {
 
 /// All phases as one table.
 pub fn table(reports: &[PhaseReport]) -> String {
-    let mut table =
-        Table::new(["phase", "what", "calls", "/s", "p50", "p99", "max", "answer", "first byte", "server CPU", "failures"]);
+    let mut table = Table::new([
+        "phase",
+        "what",
+        "calls",
+        "/s",
+        "p50",
+        "p99",
+        "max",
+        "answer",
+        "first byte",
+        "server CPU",
+        "failures",
+    ]);
     let mut notes = String::new();
     for report in reports {
         for measure in &report.measures {
@@ -97,7 +108,10 @@ pub fn table(reports: &[PhaseReport]) -> String {
                 grouped(measure.failures as f64),
             ]);
             if let Some(why) = &measure.first_failure {
-                notes.push_str(&format!("FAILED {} / {}: the first of {} failures: {why}\n", report.phase, measure.what, measure.failures));
+                notes.push_str(&format!(
+                    "FAILED {} / {}: the first of {} failures: {why}\n",
+                    report.phase, measure.what, measure.failures
+                ));
             }
         }
         if report.failed() {

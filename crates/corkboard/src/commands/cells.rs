@@ -38,7 +38,7 @@ impl Tabular for CellPresence {
     const COLUMNS: &'static [&'static str] = &["CELL", "ZONE", "MEMORY MB", "DISK MB", "CONTAINERS", "ADDRESS"];
 
     fn row(&self) -> Vec<String> {
-        let capacity = self.capacity.clone().unwrap_or_default();
+        let capacity = self.capacity.unwrap_or_default();
         let address = if self.rep_url.is_empty() { &self.rep_address } else { &self.rep_url };
         vec![
             self.cell_id.clone(),

@@ -12,7 +12,9 @@ use crate::failure::Failure;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Check a configuration file and everything it names; starts nothing
-    #[command(after_help = "Examples:\n  corkboard config check board.toml\n\nExit code 0 and a summary, or 3 and every problem found.")]
+    #[command(
+        after_help = "Examples:\n  corkboard config check board.toml\n\nExit code 0 and a summary, or 3 and every problem found."
+    )]
     Check(Check),
     /// Print a configuration file with every key and its default
     #[command(after_help = "Examples:\n  corkboard config example > board.toml")]
@@ -52,7 +54,7 @@ fn summary(config: &Config) -> String {
         (
             "tasks",
             format!(
-                "offered again after {}, failed after {} or {} rejections, deleted {} after completion",
+                "offered again after {}, failed after {} or more than {} rejections, deleted {} after completion",
                 show(timing.kick_task),
                 show(timing.expire_pending_task),
                 config.task_rejections_max,

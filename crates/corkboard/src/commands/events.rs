@@ -24,7 +24,8 @@ pub(crate) struct Lrps {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Tasks {}
 
-const GROUP_NOTE: &str = "Events about groups of actual LRPs are deprecated; --exclude-actual-lrp-groups leaves them out.";
+const GROUP_NOTE: &str =
+    "Events about groups of actual LRPs are deprecated; --exclude-actual-lrp-groups leaves them out.";
 
 pub(crate) async fn lrps(client: &Client, args: Lrps, out: &mut Output) -> Result<(), CommandError> {
     let what = Subscription { cell_id: args.cell_id, last_event_id: None };

@@ -17,8 +17,10 @@ use super::values::{address, boolean, count, duration, number, text, web_url};
 use super::{Problem, Problems};
 use crate::reach::is_loopback;
 
-pub(crate) const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8889);
-pub(crate) const DEFAULT_HEALTH: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8890);
+pub(crate) const DEFAULT_LISTEN: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8889);
+pub(crate) const DEFAULT_HEALTH: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8890);
 const DEFAULT_NODE: &str = "board";
 const DEFAULT_TASK_RETRIES: i32 = 3;
 
@@ -86,7 +88,7 @@ impl Reader {
             listen,
             tls,
             health,
-            advertise_url: advertise.map(String::from),
+            advertise_url: advertise.as_ref().map(without_slash),
             store_dir: store_dir?,
             timing,
             limits,
@@ -103,7 +105,7 @@ impl Reader {
             ("http", false) if !is_loopback(url) => "is plain HTTP to another machine; plain HTTP is only for loopback",
             _ => return,
         };
-        self.note("advertise", format!("\"{url}\" {what}"));
+        self.note("advertise", format!("{:?} {what}", without_slash(url)));
     }
 
     fn store(&mut self, raw: RawStore) -> Option<PathBuf> {
@@ -156,7 +158,12 @@ impl Reader {
             body_bytes_max: self.or("limits.body_bytes_max", raw.body_bytes_max, usual.body_bytes_max, count),
             header_bytes_max: self.or("limits.header_bytes_max", raw.header_bytes_max, usual.header_bytes_max, count),
             connections_max: self.or("limits.connections_max", raw.connections_max, usual.connections_max, count),
-            handshake_timeout: self.or("limits.handshake_timeout", raw.handshake_timeout, usual.handshake_timeout, duration),
+            handshake_timeout: self.or(
+                "limits.handshake_timeout",
+                raw.handshake_timeout,
+                usual.handshake_timeout,
+                duration,
+            ),
             idle_timeout: self.or("limits.idle_timeout", raw.idle_timeout, usual.idle_timeout, duration),
             body_timeout: self.or("limits.body_timeout", raw.body_timeout, usual.body_timeout, duration),
             stall_timeout: self.or("limits.stall_timeout", raw.stall_timeout, usual.stall_timeout, duration),
@@ -172,14 +179,17 @@ impl Reader {
         let tls = self.tls_files("auctioneer", raw.ca, raw.cert, raw.key);
         match url.as_ref().map(Url::scheme) {
             Some("https") if !has_files => {
-                self.note("auctioneer.url", "begins with https://, which needs ca, cert and key in the table [auctioneer]");
+                self.note(
+                    "auctioneer.url",
+                    "begins with https://, which needs ca, cert and key in the table [auctioneer]",
+                );
             }
             Some("http") if require_tls => {
                 self.note("auctioneer.require_tls", "is true, but `url` begins with http://; expected https://");
             }
             _ => {}
         }
-        outbound.auctioneer_url = url.map(String::from);
+        outbound.auctioneer_url = url.as_ref().map(without_slash);
         outbound.auctioneer_require_tls = require_tls;
         outbound.auctioneer_tls = tls;
     }
@@ -246,4 +256,9 @@ impl Reader {
             self.problems.push(Problem { key: format!("{table}{}", key.get_ref()), what, span: Some(key.span()) });
         }
     }
+}
+
+/// Paths are appended to these URLs, and each begins with its own slash.
+fn without_slash(url: &Url) -> String {
+    url.as_str().trim_end_matches('/').to_owned()
 }

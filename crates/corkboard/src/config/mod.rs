@@ -122,3 +122,59 @@ impl fmt::Display for Listing<'_> {
         write!(f, "{count} {}; nothing was started", if count == 1 { "problem" } else { "problems" })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meaning(text: &str) -> String {
+        let raw: RawConfig = toml::from_str(text).unwrap();
+        format!("{:#?}", Config::try_from(raw).unwrap())
+    }
+
+    /// A default in the example that differs from the one in the code would be a lie that nobody could see.
+    #[test]
+    fn the_example_says_the_defaults() {
+        assert_eq!(meaning(EXAMPLE), meaning("[store]\ndir = \"data/board\"\n"));
+    }
+
+    #[test]
+    fn the_example_has_every_key() {
+        let tables: &[(&str, &[&str])] = &[
+            ("", RawConfig::KEYS),
+            ("store", RawStore::KEYS),
+            ("tls", raw::RawTls::KEYS),
+            ("timing", raw::RawTiming::KEYS),
+            ("limits", raw::RawLimits::KEYS),
+            ("auctioneer", raw::RawAuctioneer::KEYS),
+            ("cells", raw::RawCells::KEYS),
+            ("callbacks", raw::RawCallbacks::KEYS),
+        ];
+        for (table, keys) in tables {
+            let is_here = |key: &&&str| {
+                let section = if table.is_empty() {
+                    EXAMPLE
+                } else {
+                    let (_, rest) = EXAMPLE.split_once(&format!("[{table}]\n")).unwrap();
+                    rest.split("\n[").next().unwrap()
+                };
+                let starts = |line: &str| {
+                    let line = line.trim_start_matches("# ");
+                    line.starts_with(&format!("{key} = ")) || line == format!("[{key}]")
+                };
+                section.lines().any(starts)
+            };
+            let missing: Vec<_> = keys.iter().filter(|key| !is_here(key)).collect();
+            assert!(missing.is_empty(), "[{table}] lacks {missing:?}");
+        }
+    }
+
+    #[test]
+    fn paths_are_taken_from_the_folder_of_the_file() {
+        let raw: RawConfig = toml::from_str("[store]\ndir = \"a\"\n[cells]\nfile = \"/b\"\n").unwrap();
+        let mut config = Config::try_from(raw).unwrap();
+        take_paths_from(Path::new("/etc/corkboard"), &mut config);
+        assert_eq!(config.store_dir, Path::new("/etc/corkboard/a"));
+        assert_eq!(config.cells_file.as_deref(), Some(Path::new("/b")));
+    }
+}

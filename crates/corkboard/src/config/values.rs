@@ -36,7 +36,9 @@ pub(super) fn web_url(value: &Value) -> Result<Url, String> {
         return Err(format!("is not the URL of a web server; {EXPECTED}"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("holds a user name or a password, which would show up in logs; expected a URL without them".to_owned());
+        return Err(
+            "holds a user name or a password, which would show up in logs; expected a URL without them".to_owned()
+        );
     }
     Ok(url)
 }

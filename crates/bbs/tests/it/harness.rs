@@ -1,0 +1,167 @@
+//! A real server in this process: the embedded store in a temporary directory, real sockets, `bbs::run`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::client::{Client, ClientConfig, TlsFiles};
+use api::models;
+use bbs::clock::{Clock, SystemClock};
+use bbs::config::{Config, Limits, Outbound, Timing};
+use bbs::{Ready, RunError};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// Longer than anything that a test waits for, on a machine that is busy with other things.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Server {
+    pub(crate) ready: Ready,
+    config: Config,
+    clock: Arc<dyn Clock>,
+    dir: TempDir,
+    stop: oneshot::Sender<()>,
+    running: JoinHandle<Result<(), RunError>>,
+}
+
+/// Everything that lists show, to compare before and after.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Shown {
+    desired: Vec<models::DesiredLrp>,
+    actual: Vec<models::ActualLrp>,
+    tasks: Vec<models::Task>,
+    domains: Vec<String>,
+}
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    /// A server whose configuration differs from the usual one.
+    pub(crate) async fn with(change: impl FnOnce(&mut Config)) -> Self {
+        Self::with_clock(Arc::new(SystemClock), change).await
+    }
+
+    pub(crate) async fn with_clock(clock: Arc<dyn Clock>, change: impl FnOnce(&mut Config)) -> Self {
+        let dir = TempDir::new().unwrap();
+        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let mut config = Config {
+            node: "node".into(),
+            listen: any,
+            tls: None,
+            health: any,
+            advertise_url: None,
+            store_dir: dir.path().join("store"),
+            timing: Timing::default(),
+            limits: Limits::default(),
+            task_rejections_max: model::task::REJECTIONS_MAX,
+            outbound: Outbound::default(),
+            cells_file: None,
+        };
+        change(&mut config);
+        Self::run(config, clock, dir).await
+    }
+
+    async fn run(config: Config, clock: Arc<dyn Clock>, dir: TempDir) -> Self {
+        let (stop, stopped) = oneshot::channel();
+        let (tell, told) = oneshot::channel();
+        let until = async move {
+            let _ = stopped.await;
+        };
+        let ready = |ready| {
+            let _ = tell.send(ready);
+        };
+        let server = bbs::server::run_with_clock(config.clone(), clock.clone(), until, ready);
+        let running = tokio::spawn(server);
+        let ready = told.await;
+        let Ok(ready) = ready else { panic!("the server did not start: {:?}", running.await) };
+        Self { ready, config, clock, dir, stop, running }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        assert!(!self.ready.tls, "a server with TLS is reached with a certificate");
+        client(&format!("http://{}", self.ready.api), None)
+    }
+
+    /// Asks the server to stop, without waiting.
+    pub(crate) fn begin_to_stop(self) -> Stopping {
+        let Self { config, clock, dir, stop, running, .. } = self;
+        let _ = stop.send(());
+        Stopping { config, clock, dir, running }
+    }
+
+    pub(crate) async fn stop(self) -> Stopped {
+        self.begin_to_stop().wait().await
+    }
+
+    pub(crate) async fn restart(self) -> Self {
+        self.stop().await.start().await
+    }
+}
+
+pub(crate) struct Stopping {
+    config: Config,
+    clock: Arc<dyn Clock>,
+    dir: TempDir,
+    running: JoinHandle<Result<(), RunError>>,
+}
+
+impl Stopping {
+    pub(crate) async fn wait(self) -> Stopped {
+        let ended = tokio::time::timeout(PATIENCE, self.running).await.expect("the server stops in time");
+        ended.unwrap().unwrap();
+        Stopped { config: self.config, clock: self.clock, dir: self.dir }
+    }
+}
+
+pub(crate) struct Stopped {
+    config: Config,
+    clock: Arc<dyn Clock>,
+    dir: TempDir,
+}
+
+impl Stopped {
+    pub(crate) async fn start(self) -> Server {
+        Server::run(self.config, self.clock, self.dir).await
+    }
+}
+
+pub(crate) fn client(url: &str, tls: Option<TlsFiles>) -> Client {
+    Client::new(ClientConfig { url: url.into(), tls, timeout: Some(PATIENCE), trace_id: None }).unwrap()
+}
+
+/// All records, in a fixed order.
+pub(crate) async fn shown(client: &Client) -> Shown {
+    let mut desired = client.desired_lrps(Default::default()).await.unwrap();
+    let mut actual = client.actual_lrps(Default::default()).await.unwrap();
+    let mut tasks = client.tasks(Default::default()).await.unwrap();
+    let mut domains = client.domains().await.unwrap();
+    desired.sort_by(|a, b| a.process_guid.cmp(&b.process_guid));
+    actual.sort_by_key(|row| format!("{:?}{}", row.actual_lrp_key, row.presence));
+    tasks.sort_by(|a, b| a.task_guid.cmp(&b.task_guid));
+    domains.sort();
+    Shown { desired, actual, tasks, domains }
+}
+
+/// The refusal as text, or `ok`.
+pub(crate) fn verdict<T>(result: Result<T, api::client::ClientError>) -> String {
+    match result {
+        Ok(_) => "ok".into(),
+        Err(error) => match error.bbs() {
+            Some(error) => error.to_string(),
+            None => format!("{error:?}"),
+        },
+    }
+}
+
+/// Looks until it is so. For what happens in the background and has no event to wait for.
+pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
+    let looking = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, looking).await.is_ok(), "still not so: {what}");
+}

@@ -1,0 +1,254 @@
+//! Plays lines of calls against a server and writes down what came of each: the answer, what was announced, what would have
+//! been asked of auctioneer and cells. A test is a script and its transcript.
+//!
+//! An instance `p/0` is index 0 of process `p`; a container `a` is on `cell-a`, `a@z` on the cell `z`.
+
+use std::fmt::Write;
+
+use api::client::{Client, EventStream, Evacuation};
+use api::models::{CompleteTaskRequest, DesiredLrp, DesiredLrpUpdate};
+use bbs::commands::Effect;
+use expect_test::Expect;
+
+use crate::assembled::Assembled;
+use crate::harness::verdict;
+use crate::narrate;
+use crate::samples::{self, instance, key};
+
+/// What a transcript shows beside the answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Show {
+    Answers,
+    Events,
+}
+
+/// Plays the script on a fresh server and compares the transcript.
+pub(crate) async fn check(show: Show, script: &str, expected: Expect) {
+    let mut play = Play::new(show).await;
+    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        play.line(line).await;
+    }
+    expected.assert_eq(&play.transcript);
+}
+
+struct Play {
+    world: Assembled,
+    client: Client,
+    streams: Vec<(&'static str, EventStream)>,
+    fences: usize,
+    transcript: String,
+}
+
+impl Play {
+    async fn new(show: Show) -> Self {
+        let world = Assembled::new().await;
+        let client = world.client();
+        let mut streams = Vec::new();
+        if show == Show::Events {
+            streams.push(("group   ", client.subscribe_to_events(Default::default()).await.unwrap()));
+            streams.push(("instance", client.subscribe_to_instance_events(Default::default()).await.unwrap()));
+            streams.push(("task    ", client.subscribe_to_task_events(Default::default()).await.unwrap()));
+        }
+        Self { world, client, streams, fences: 0, transcript: String::new() }
+    }
+
+    async fn line(&mut self, line: &str) {
+        let answer = self.call(&line.split_whitespace().collect::<Vec<_>>()).await;
+        match answer.as_str() {
+            "" => writeln!(self.transcript, "{line}").unwrap(),
+            list if list.starts_with(' ') => writeln!(self.transcript, "{line}:\n{list}").unwrap(),
+            answer => writeln!(self.transcript, "{line}: {answer}").unwrap(),
+        }
+        let effects = std::iter::from_fn(|| self.world.effects.try_recv().ok());
+        let mut effects: Vec<_> = effects.map(|effect| told(&effect)).filter(|told| !told.contains("fence")).collect();
+        // The passes over LRPs and tasks run side by side, so what they ask for comes in no particular order.
+        effects.sort();
+        self.events().await;
+        for effect in &effects {
+            writeln!(self.transcript, "    then {effect}").unwrap();
+        }
+    }
+
+    /// Events come in commit order, so when those of a last change are there, all before them are.
+    async fn events(&mut self) {
+        if self.streams.is_empty() {
+            return;
+        }
+        self.fences += 1;
+        let fence = format!("fence-{}", self.fences);
+        self.client.desire_lrp(samples::lrp(&fence, 0)).await.unwrap();
+        self.client.desire_task(&fence, "fence", samples::task()).await.unwrap();
+        for (name, stream) in &mut self.streams {
+            loop {
+                let event = stream.next().await.unwrap().expect("the stream goes on");
+                let event = narrate::event(&event.payload);
+                if event.contains(&fence) {
+                    break;
+                }
+                writeln!(self.transcript, "    {name} {event}").unwrap();
+            }
+        }
+        while self.world.effects.try_recv().is_ok() {}
+    }
+
+    async fn call(&mut self, words: &[&str]) -> String {
+        let client = self.client.clone();
+        match words {
+            ["trace", id, rest @ ..] => {
+                let before = std::mem::replace(&mut self.client, client.with_trace_id(id).unwrap());
+                let answer = Box::pin(self.call(rest)).await;
+                self.client = before;
+                answer
+            }
+            ["desire", guid, instances, rest @ ..] => {
+                let mut lrp = samples::lrp(guid, instances.parse().unwrap());
+                if rest == ["recreate"] {
+                    lrp.update_strategy = 1;
+                }
+                verdict(client.desire_lrp(lrp).await)
+            }
+            ["scale", guid, instances] => {
+                let update = DesiredLrpUpdate { instances: Some(instances.parse().unwrap()), ..Default::default() };
+                verdict(client.update_desired_lrp(guid, update).await)
+            }
+            ["update-nothing", guid] => verdict(client.update_desired_lrp(guid, Default::default()).await),
+            ["unwant", guid] => verdict(client.remove_desired_lrp(guid).await),
+            ["tag", guid] => self.tag(guid).await,
+            ["advance", seconds] => {
+                self.world.clock.advance(seconds.parse::<i64>().unwrap() * model::NANOS_PER_SECOND);
+                String::new()
+            }
+            ["domain", name, ttl] => verdict(client.upsert_domain(name, ttl.parse().unwrap()).await),
+            ["domains"] => format!("{:?}", client.domains().await.unwrap()),
+            ["hear", cells @ ..] => {
+                cells.iter().for_each(|cell| self.world.hear(cell));
+                String::new()
+            }
+            ["lose", cell] => {
+                self.world.lose(cell);
+                String::new()
+            }
+            ["converge"] => self.world.converger.pass().await.map_or_else(|error| error.to_string(), |()| "ok".into()),
+            ["rows"] => self.rows().await,
+            ["tasks"] => self.tasks().await,
+            [task_call, guid, rest @ ..] if !guid.contains('/') => task(&client, task_call, guid, rest).await,
+            [call, place, rest @ ..] => {
+                let (guid, index) = place.split_once('/').unwrap();
+                actual(&client, call, (guid, index.parse().unwrap()), rest).await
+            }
+            _ => panic!("no such call: {words:?}"),
+        }
+    }
+
+    async fn tag(&self, guid: &str) -> String {
+        match self.client.desired_lrp_by_process_guid(guid).await {
+            Ok(DesiredLrp { modification_tag: Some(tag), .. }) => tag.index.to_string(),
+            other => verdict(other),
+        }
+    }
+
+    async fn rows(&self) -> String {
+        let rows = self.client.actual_lrps(Default::default()).await.unwrap();
+        listed(rows.iter().map(narrate::row_in_full))
+    }
+
+    async fn tasks(&self) -> String {
+        let tasks = self.client.tasks(Default::default()).await.unwrap();
+        listed(tasks.iter().filter(|task| task.domain != "fence").map(narrate::task))
+    }
+}
+
+fn listed(items: impl Iterator<Item = String>) -> String {
+    let items: Vec<_> = items.map(|item| format!("    {item}")).collect();
+    if items.is_empty() { "none".into() } else { items.join("\n") }
+}
+
+async fn task(client: &Client, call: &str, guid: &str, rest: &[&str]) -> String {
+    match (call, rest) {
+        ("task", []) => verdict(client.desire_task(guid, samples::DOMAIN, samples::task()).await),
+        ("task", [url]) => {
+            let definition = api::models::TaskDefinition {
+                completion_callback_url: (*url).to_owned(),
+                ..samples::task()
+            };
+            verdict(client.desire_task(guid, samples::DOMAIN, definition).await)
+        }
+        ("start-task", [cell]) => match client.start_task(guid, cell).await {
+            Ok(should_start) => format!("should_start={should_start}"),
+            error => verdict(error),
+        },
+        ("complete", [cell, rest @ ..]) => {
+            let request = CompleteTaskRequest {
+                task_guid: guid.into(),
+                cell_id: (*cell).into(),
+                failed: rest.first() == Some(&"failed"),
+                failure_reason: rest.get(1).copied().unwrap_or_default().into(),
+                result: if rest.is_empty() { "done".into() } else { String::new() },
+            };
+            verdict(client.complete_task(request).await)
+        }
+        ("cancel", []) => verdict(client.cancel_task(guid).await),
+        ("fail-task", [reason]) => verdict(client.fail_task(guid, reason).await),
+        ("reject", [reason]) => verdict(client.reject_task(guid, reason).await),
+        ("resolving", []) => verdict(client.resolving_task(guid).await),
+        ("delete", []) => verdict(client.delete_task(guid).await),
+        _ => panic!("no such call: {call} {guid} {rest:?}"),
+    }
+}
+
+async fn actual(client: &Client, call: &str, (guid, index): (&str, i32), rest: &[&str]) -> String {
+    let key = key(guid, index);
+    match (call, rest) {
+        ("claim", [by]) => verdict(client.claim_actual_lrp(guid, index, instance(by)).await),
+        ("start", [by]) => verdict(client.start_actual_lrp(samples::start(guid, index, by)).await),
+        ("start-r0", [by]) => verdict(client.start_actual_lrp_r0(samples::start(guid, index, by)).await),
+        ("start", [by, "unroutable"]) => {
+            let request = api::models::StartActualLrpRequest {
+                routable: Some(false),
+                ..samples::start(guid, index, by)
+            };
+            verdict(client.start_actual_lrp(request).await)
+        }
+        ("start", [by, "in", domain]) => {
+            let mut request = samples::start(guid, index, by);
+            request.actual_lrp_key.as_mut().unwrap().domain = (*domain).into();
+            verdict(client.start_actual_lrp(request).await)
+        }
+        ("crash", [by]) => verdict(client.crash_actual_lrp(key, instance(by), "it broke").await),
+        ("fail", [reason]) => verdict(client.fail_actual_lrp(key, reason).await),
+        ("remove", []) => verdict(client.remove_actual_lrp(guid, index, None).await),
+        ("remove", [by]) => verdict(client.remove_actual_lrp(guid, index, Some(instance(by))).await),
+        ("retire", []) => verdict(client.retire_actual_lrp(key).await),
+        ("evacuate-claimed", [by]) => kept(client.evacuate_claimed_actual_lrp(key, instance(by)).await),
+        ("evacuate-crashed", [by]) => kept(client.evacuate_crashed_actual_lrp(key, instance(by), "it broke").await),
+        ("evacuate-stopped", [by]) => kept(client.evacuate_stopped_actual_lrp(key, instance(by)).await),
+        ("evacuate-running", [by]) => {
+            kept(client.evacuate_running_actual_lrp(samples::evacuate_running(guid, index, by)).await)
+        }
+        ("evacuate-running-r0", [by]) => {
+            kept(client.evacuate_running_actual_lrp_r0(samples::evacuate_running(guid, index, by)).await)
+        }
+        ("remove-evacuating", [by]) => verdict(client.remove_evacuating_actual_lrp(key, instance(by)).await),
+        _ => panic!("no such call: {call} {guid}/{index} {rest:?}"),
+    }
+}
+
+fn kept(evacuation: Evacuation) -> String {
+    let keep = if evacuation.keep_container { "keep" } else { "let go" };
+    format!("{keep}, {}", verdict(evacuation.outcome))
+}
+
+fn told(effect: &Effect) -> String {
+    match effect {
+        Effect::AuctionLrp { desired, indices } => format!("auction {} {indices:?}", desired.process_guid),
+        Effect::AuctionTask(task) => format!("auction task {}", task.guid),
+        Effect::StopInstance { key, instance } => {
+            format!("stop {}/{} {}@{}", key.process_guid, key.index, instance.instance_guid, instance.cell_id)
+        }
+        Effect::UpdateInstance { key, routes, tags, .. } => {
+            format!("update {}/{} routes={routes} tags={tags}", key.process_guid, key.index)
+        }
+        Effect::CancelTask { guid, cell } => format!("cancel {guid} on {cell}"),
+        Effect::CallBack(guid) => format!("call back {guid}"),
+    }
+}

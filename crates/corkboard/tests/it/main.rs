@@ -1,0 +1,13 @@
+//! The binary as its users meet it: every test starts the real program and looks at what it prints and how it exits.
+
+#![expect(clippy::unwrap_used, reason = "the functions around the tests are tests too")]
+
+mod config;
+mod events;
+mod help;
+mod mask;
+mod pki;
+mod program;
+mod remote;
+mod up;
+mod usage;
