@@ -7,7 +7,6 @@
 //! Records are kept decoded (for decisions) and encoded (for answers), each once. Maps are ordered by id, so that a list can
 //! be streamed piece by piece: a reader remembers the last id it sent, not an iterator.
 
-use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -157,41 +156,47 @@ impl Board {
 
     pub fn put_slot(&mut self, key: SlotKey, slot: Slot) {
         let before = self.slots.get(&key).cloned();
-        self.unindex_slot(&key, before.as_deref(), &slot);
+        if let Some(before) = &before {
+            self.totals.remove_slot(before);
+        }
+        self.index_slot(&key, before.as_ref().map(|entry| &entry.slot), &slot);
         if slot.is_empty() {
             self.slots.remove(&key);
             return;
         }
         let entry = Arc::new(SlotEntry::new(slot, before.as_deref()));
         self.totals.add_slot(&entry);
-        for cell in cells_of(&entry.slot) {
-            insert_into(&mut self.slots_by_cell, cell, &key);
-        }
-        for domain in domains_of(&entry.slot) {
-            insert_into(&mut self.slots_by_domain, domain, &key);
-        }
         self.slots.insert(key, entry);
     }
 
-    fn unindex_slot(&mut self, key: &SlotKey, before: Option<&SlotEntry>, after: &Slot) {
-        let Some(before) = before else { return };
-        self.totals.remove_slot(before);
-        for cell in cells_of(&before.slot).difference(&cells_of(after)) {
+    /// Most changes of a slot leave its cell and domain as they are, and then no index is touched.
+    fn index_slot(&mut self, key: &SlotKey, before: Option<&Slot>, after: &Slot) {
+        let nothing = Slot::default();
+        let before = before.unwrap_or(&nothing);
+        for cell in cells_of(before).filter(|cell| !cells_of(after).any(|other| other == *cell)) {
             remove_from(&mut self.slots_by_cell, cell, key);
         }
-        for domain in domains_of(&before.slot).difference(&domains_of(after)) {
+        for cell in cells_of(after).filter(|cell| !cells_of(before).any(|other| other == *cell)) {
+            insert_into(&mut self.slots_by_cell, cell, key);
+        }
+        for domain in domains_of(before).filter(|domain| !domains_of(after).any(|other| other == *domain)) {
             remove_from(&mut self.slots_by_domain, domain, key);
+        }
+        for domain in domains_of(after).filter(|domain| !domains_of(before).any(|other| other == *domain)) {
+            insert_into(&mut self.slots_by_domain, domain, key);
         }
     }
 
     pub fn put_desired(&mut self, lrp: Arc<DesiredLrp>) {
         let guid = lrp.process_guid.clone();
-        insert_into(&mut self.desired_by_domain, &lrp.domain, &guid);
+        if let Some(old) = self.desired.get(&guid) {
+            self.totals.remove_desired(old);
+        } else {
+            insert_into(&mut self.desired_by_domain, &lrp.domain, &guid);
+        }
         let entry = Arc::new(DesiredEntry::new(lrp));
         self.totals.add_desired(&entry);
-        if let Some(old) = self.desired.insert(guid, entry) {
-            self.totals.remove_desired(&old);
-        }
+        self.desired.insert(guid, entry);
     }
 
     pub fn remove_desired(&mut self, guid: &ProcessGuid) {
@@ -296,20 +301,18 @@ impl lrps::State for Board {
     }
 }
 
-fn cells_of(slot: &Slot) -> BTreeSet<&CellId> {
-    slot.rows().filter_map(|row| row.cell_id()).collect()
+fn cells_of(slot: &Slot) -> impl Iterator<Item = &CellId> {
+    slot.rows().filter_map(|row| row.cell_id())
 }
 
-fn domains_of(slot: &Slot) -> BTreeSet<&DomainName> {
-    slot.rows().map(|row| &row.key.domain).collect()
+fn domains_of(slot: &Slot) -> impl Iterator<Item = &DomainName> {
+    slot.rows().map(|row| &row.key.domain)
 }
 
 fn insert_into<K: Ord + Clone, V: Ord + Clone>(index: &mut OrdMap<K, OrdSet<V>>, key: &K, value: &V) {
     match index.get_mut(key) {
         Some(values) => {
-            if !values.contains(value) {
-                values.insert(value.clone());
-            }
+            values.insert(value.clone());
         }
         None => {
             index.insert(key.clone(), OrdSet::unit(value.clone()));

@@ -6,7 +6,7 @@
 //! Silence is treated with care. Until somebody was heard, and while everybody is silent at once, the answer is "unknown", and
 //! nothing is withdrawn: a broken presence source looks exactly like a dead platform, and believing it would make it one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::converge::Cells;
@@ -48,9 +48,21 @@ impl Registry {
 
     /// A cell is there, for this long unless it says so again.
     pub fn announce(&self, cell: Cell, ttl_ns: Nanos, now_ns: Nanos) {
-        let presence = Presence { expires_ns: now_ns.saturating_add(ttl_ns), cell: Arc::new(cell) };
-        let known = self.inner().cells.insert(presence.cell.id.clone(), presence);
-        if known.is_none_or(|known| known.expires_ns <= now_ns) {
+        self.announce_all([cell], ttl_ns, now_ns);
+    }
+
+    /// These cells are there, all at once: whoever looks sees all of them or none. A pass between the first and the last of a
+    /// list that comes in after a silence would take the last for gone.
+    pub fn announce_all(&self, cells: impl IntoIterator<Item = Cell>, ttl_ns: Nanos, now_ns: Nanos) {
+        let mut appeared = false;
+        let mut inner = self.inner();
+        for cell in cells {
+            let presence = Presence { expires_ns: now_ns.saturating_add(ttl_ns), cell: Arc::new(cell) };
+            let known = inner.cells.insert(presence.cell.id.clone(), presence);
+            appeared |= known.is_none_or(|known| known.expires_ns <= now_ns);
+        }
+        drop(inner);
+        if appeared {
             self.changed.notify_waiters();
         }
     }
@@ -85,7 +97,7 @@ impl Registry {
     /// What convergence may conclude.
     pub fn known(&self, now_ns: Nanos) -> Cells {
         let started_ns = self.inner().started_ns;
-        let live: std::collections::BTreeSet<_> = self.live(now_ns).into_iter().map(|cell| cell.id.clone()).collect();
+        let live: HashSet<_> = self.live(now_ns).into_iter().map(|cell| cell.id.clone()).collect();
         if live.is_empty() || now_ns.saturating_sub(started_ns) < GRACE_NS { Cells::Unknown } else { Cells::Live(live) }
     }
 
@@ -120,6 +132,28 @@ mod tests {
         assert_eq!(registry.known(later), Cells::Unknown, "everybody fell silent at once");
         registry.announce(cell("b"), PRESENCE_TTL_NS, later);
         assert!(registry.is_gone(&a, later), "b is heard and a is not");
+    }
+
+    #[test]
+    fn cells_that_are_announced_together_are_heard_together() {
+        const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+        let registry = Registry::new(-GRACE_NS);
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        std::thread::scope(|threads| {
+            // Somebody looks after the first cell and before the second. It either waits or sees none of them.
+            let between = |id: &&str| {
+                if *id == "b" {
+                    let (registry, tell) = (&registry, tell.clone());
+                    threads.spawn(move || tell.send(registry.known(0)).unwrap());
+                    if let Ok(seen) = told.recv_timeout(LOOK) {
+                        assert_eq!(seen, Cells::Unknown, "the others would be taken for gone");
+                    }
+                }
+            };
+            let cells = ["a", "b", "c"].iter().inspect(|id| between(id)).map(|id| cell(id));
+            registry.announce_all(cells, PRESENCE_TTL_NS, 0);
+        });
+        assert_eq!(registry.live(0).len(), 3);
     }
 
     #[test]

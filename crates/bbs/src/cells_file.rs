@@ -60,9 +60,7 @@ pub async fn follow(path: PathBuf, registry: Arc<Registry>, clock: Arc<dyn Clock
                 for gone in listed.difference(&present) {
                     registry.withdraw(gone, now_ns);
                 }
-                for cell in cells {
-                    registry.announce(cell, PRESENCE_TTL_NS, now_ns);
-                }
+                registry.announce_all(cells, PRESENCE_TTL_NS, now_ns);
                 listed = present;
             }
             Ok(Err(error)) if !complained => {
@@ -75,5 +73,39 @@ pub async fn follow(path: PathBuf, registry: Arc<Registry>, clock: Arc<dyn Clock
             _ = stop.wait_for(|stop| *stop) => return,
             () = tokio::time::sleep(READ_EVERY) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> Result<Vec<String>, String> {
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("cells");
+        std::fs::write(&path, text).unwrap();
+        match read(&path) {
+            Ok(cells) => Ok(cells.iter().map(|cell| cell.id.to_string()).collect()),
+            Err(error) => Err(error.to_string().replace(&path.display().to_string(), "FILE")),
+        }
+    }
+
+    #[test]
+    fn one_presence_a_line() {
+        assert_eq!(read_text(""), Ok(vec![]));
+        let two = "{\"cell_id\":\"a\",\"zone\":\"z1\",\"unknown\":1}\n\n  {\"cell_id\":\"b\"}\n";
+        assert_eq!(read_text(two), Ok(vec!["a".to_owned(), "b".to_owned()]));
+    }
+
+    #[test]
+    fn a_bad_line_is_named_and_spoils_the_file() {
+        for (text, line) in [("{\"cell_id\":\"a\"}\n{\"cell_id\":", 2), ("\n\nnonsense", 3), ("{\"cell_id\":\"\"}", 1)]
+        {
+            let complaint = read_text(text).unwrap_err();
+            let expected = format!("line {line} of the cells file FILE is not a cell presence: ");
+            assert!(complaint.starts_with(&expected), "{complaint}");
+        }
+        let missing = read(Path::new("/nowhere/cells")).unwrap_err().to_string();
+        assert!(missing.starts_with("the cells file /nowhere/cells cannot be read: "), "{missing}");
     }
 }

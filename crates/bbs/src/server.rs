@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 use store::embedded::{Embedded, Options};
 use store::{Mastership, Store, StoreError};
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::cells::Registry;
@@ -87,6 +87,7 @@ pub async fn run_with_clock(
         Some(files) => Some(api::client::tls::server_config(&files.ca, &files.cert, &files.key)?),
         None => None,
     };
+    outbound::check(&config.outbound)?;
     let cells = outbound::Cells::new(&config.outbound)?;
     if let Some(path) = &config.cells_file {
         cells_file::read(path)?;
@@ -187,7 +188,8 @@ impl Start {
             task_rejections_max: self.config.task_rejections_max,
         });
         let writer_task = tokio::spawn(writing);
-        let outbound_task = tokio::spawn(outbound::run(outbound::Parts {
+        let (stop_outbound, outbound_stopped) = oneshot::channel::<()>();
+        let parts = outbound::Parts {
             effects: waiting_effects,
             config: self.config.outbound.clone(),
             registry: registry.clone(),
@@ -195,6 +197,9 @@ impl Start {
             metrics: metrics.clone(),
             board: board.clone(),
             writer: writer.clone(),
+        };
+        let outbound_task = tokio::spawn(outbound::run_until(parts, async {
+            let _ = outbound_stopped.await;
         }));
         let converger = Converger {
             board: board.clone(),
@@ -210,7 +215,7 @@ impl Start {
             tokio::spawn(cells_file::follow(path, registry.clone(), self.clock.clone(), stop));
         }
         phase.serve(Arc::new(App {
-            board,
+            board: board.clone(),
             writer,
             hub: hub.clone(),
             registry,
@@ -218,7 +223,7 @@ impl Start {
             metrics: metrics.clone(),
             cells: self.cells,
         }));
-        Master { hub, writer_task, outbound_task, converge_task }
+        Master { board, hub, writer_task, stop_outbound, outbound_task, converge_task }
     }
 }
 
@@ -231,8 +236,10 @@ struct Loaded {
 
 /// What runs only while this node is master.
 struct Master {
+    board: Arc<ArcSwap<crate::Board>>,
     hub: Arc<Hub>,
     writer_task: JoinHandle<WriterEnd>,
+    stop_outbound: oneshot::Sender<()>,
     outbound_task: JoinHandle<()>,
     converge_task: JoinHandle<()>,
 }
@@ -257,9 +264,11 @@ impl Master {
         let _ = api_task.await;
         phase.stop();
         let _ = self.converge_task.await;
-        // The last handles to the writer are in the outbound calls; they end when the writer no longer feeds them.
-        self.outbound_task.abort();
+        // The last handle to the writer is with the outbound calls: a callback under way still deletes its task.
+        let _ = self.stop_outbound.send(());
         let _ = self.outbound_task.await;
+        // Whoever stops a server ends the process next. Freeing a million records first would only make the next master wait.
+        std::mem::forget(self.board.load_full());
         let ended = match early {
             Some(ended) => ended,
             None => self.writer_task.await,

@@ -98,7 +98,7 @@ impl Walker {
     pub fn verdict(&self) -> Result<(), Verdict> {
         if let Some(error) = &self.error {
             let error = api::models::Error::decode(error.as_slice()).unwrap_or_default();
-            return Err(Verdict::Refused { kind: format!("{:?}", error.r#type()), message: error.message });
+            return Err(Verdict::Refused { kind: error.r#type().as_str_name().to_owned(), message: error.message });
         }
         match self.at {
             At::Tag { bits: 0, .. } => Ok(()),

@@ -110,7 +110,8 @@ pub fn run(args: &EnginesArgs, say: &dyn Fn(&str)) -> anyhow::Result<String> {
          {commits}\n\
          A whole board: {} records of 4 KB and {} of 0.8 KB in commits of {} records; opened and read with cold caches where\n\
          the machine allows it.\n\n{bulk}\n\
-         {} records committed one by one and acknowledged, the process killed, one byte in the middle flipped, opened again.\n\n\
+         {} records committed one by one and acknowledged, the process killed, one byte in or before the middle one flipped, opened\n\
+         again; for a number of bytes, each on a fresh copy.\n\n\
          {damage}",
         args.rounds,
         args.lrps,

@@ -26,7 +26,7 @@ use crate::connection::Target;
 use crate::fleet::Fleet;
 use crate::process::Process;
 
-pub use self::report::{Measure, PhaseReport, table};
+pub use self::report::{CpuTimes, Measure, PhaseReport, table};
 pub use self::worker::Tally;
 
 /// When you add one: a module beside this file, and an arm in [`Load::run`].
@@ -116,8 +116,9 @@ impl Load {
         PhaseReport { phase: phase.name().to_owned(), lrps: self.fleet.lrps, measures }
     }
 
-    /// Processor time of the server so far, if we may know it.
-    fn server_cpu_s(&self) -> Option<f64> {
-        self.server.and_then(|server| server.cpu_seconds().ok())
+    /// Processor time so far, of the server if we may know it, and ours.
+    fn cpu(&self) -> CpuTimes {
+        let of = |process: Process| process.cpu_seconds().ok();
+        CpuTimes { server_s: self.server.and_then(of), client_s: of(Process(std::process::id())) }
     }
 }

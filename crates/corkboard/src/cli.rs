@@ -82,7 +82,7 @@ enum Command {
     DesiredLrpSchedulingInfos(Remote<desired_lrps::List>),
     /// Create a desired LRP
     #[command(after_help = "Examples:\n  corkboard create-desired-lrp @lrp.json\n  \
-        corkboard create-desired-lrp '{\"process_guid\":\"hello\",\"domain\":\"demo\",\"rootfs\":\"preloaded:cflinuxfs4\",\
+        corkboard create-desired-lrp \\\n    '{\"process_guid\":\"hello\",\"domain\":\"demo\",\"rootfs\":\"preloaded:cflinuxfs4\",\
         \"instances\":1,\"action\":{\"run\":{\"path\":\"/bin/sh\",\"user\":\"vcap\"}},\
         \"metric_tags\":{\"source_id\":{\"static\":\"hello\"}}}'")]
     CreateDesiredLrp(Remote<desired_lrps::Create>),
@@ -113,7 +113,7 @@ enum Command {
     Task(Remote<tasks::Show>),
     /// Create a task
     #[command(after_help = "Examples:\n  corkboard create-task @task.json\n  \
-        corkboard create-task '{\"task_guid\":\"once\",\"domain\":\"demo\",\"rootfs\":\"preloaded:cflinuxfs4\",\
+        corkboard create-task \\\n    '{\"task_guid\":\"once\",\"domain\":\"demo\",\"rootfs\":\"preloaded:cflinuxfs4\",\
         \"action\":{\"run\":{\"path\":\"/bin/true\",\"user\":\"vcap\"}}}'")]
     CreateTask(Remote<tasks::Create>),
     /// Cancel a task; it completes as failed

@@ -68,7 +68,7 @@ impl Output {
                 let mut table = table();
                 table.set_header(T::COLUMNS.iter().copied());
                 table.add_rows(items.iter().map(Tabular::row));
-                writeln!(self.to, "{}", table.trim_fmt())?;
+                writeln!(self.to, "{}", laid_out(table))?;
             }
         }
         self.to.flush()
@@ -82,7 +82,7 @@ impl Output {
                 let members: Members = serde_json::from_str(&json)?;
                 let mut table = table();
                 table.add_rows(members.0.iter().map(|(key, value)| [key.clone(), shown(key, value)]));
-                writeln!(self.to, "{}", table.trim_fmt())?;
+                writeln!(self.to, "{}", laid_out(table))?;
             }
         }
         self.to.flush()
@@ -99,6 +99,14 @@ fn table() -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table
+}
+
+/// Columns two spaces apart and nothing around them, so that lines begin where the eye and `cut` expect it.
+fn laid_out(mut table: Table) -> String {
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table.trim_fmt()
 }
 
 fn shown(key: &str, value: &RawValue) -> String {

@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bbs::config::Config;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -19,11 +19,14 @@ use crate::welcome;
 /// What a shell reports for a process that a signal ended: 128 and the number of the signal.
 const EXIT_SIGNALLED: i32 = 128;
 
+/// Two levels, because `data` is ours to create and everything beside it stays out of the way.
+const DEFAULT_DIR: &str = "data/board";
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Up {
-    /// Where the records are kept; created when missing
-    #[arg(long, value_name = "DIR", default_value = "data/board")]
-    dir: PathBuf,
+    /// Where the records are kept; created when missing, in a directory that exists [default: data/board]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
     /// Where the API listens: an address of this machine itself, since it is without TLS
     #[arg(long, value_name = "ADDRESS", default_value_t = DEFAULT_LISTEN)]
     listen: SocketAddr,
@@ -41,8 +44,16 @@ pub(crate) struct Bbs {
 
 /// Starts a server and tells on stdout where it is and what to try. `program` is how this binary was called.
 pub(crate) async fn up(args: Up, program: &str, bbs_url: Option<&str>) -> Result<(), Failure> {
-    let dir = args.dir.clone();
+    let is_default_dir = args.dir.is_none();
     let config = args.config().map_err(|problems| Failure::Usage(problems.to_string()))?;
+    if is_default_dir {
+        // The store creates its own directory but none above it: a disk that is not mounted must not be mistaken for an
+        // empty one. Our own default is no disk.
+        let parent = Path::new(DEFAULT_DIR).parent().unwrap_or(Path::new(""));
+        std::fs::create_dir_all(parent)
+            .map_err(|source| Failure::Process { doing: "creating the directory `data` here", source })?;
+    }
+    let dir = config.store_dir.clone();
     run(config, |ready| welcome::text(program, bbs_url, ready, &dir)).await
 }
 
@@ -55,7 +66,8 @@ impl Up {
     /// Through the same door as a file, so that the same rules hold.
     fn config(self) -> Result<Config, Problems> {
         let text = |text: String| Some(Spanned::new(0..0, Value::String(text)));
-        let store = RawStore { dir: text(self.dir.to_string_lossy().into_owned()), ..RawStore::default() };
+        let dir = self.dir.unwrap_or_else(|| PathBuf::from(DEFAULT_DIR));
+        let store = RawStore { dir: text(dir.to_string_lossy().into_owned()), ..RawStore::default() };
         let raw = RawConfig {
             node: text("up".to_owned()),
             listen: text(self.listen.to_string()),
@@ -112,13 +124,13 @@ mod tests {
     use super::*;
 
     fn up(listen: &str, health: &str) -> Result<Config, Problems> {
-        Up { dir: "board".into(), listen: listen.parse().unwrap(), health: health.parse().unwrap() }.config()
+        Up { dir: Some("board".into()), listen: listen.parse().unwrap(), health: health.parse().unwrap() }.config()
     }
 
     #[test]
     fn up_listens_on_loopback_only() {
         let config = up("127.0.0.1:0", "[::1]:0").unwrap();
-        assert!(config.tls.is_none() && config.store_dir == "board");
+        assert!(config.tls.is_none() && config.store_dir == Path::new("board"));
         expect!["listen: 0.0.0.0:8889 is not a loopback address, and plain HTTP is served only on loopback; add a table [tls] with ca, cert and key, or listen on 127.0.0.1 or [::1]"]
             .assert_eq(&up("0.0.0.0:8889", "127.0.0.1:8890").unwrap_err().to_string());
     }

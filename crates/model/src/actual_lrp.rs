@@ -3,11 +3,10 @@
 //! [`table`] decides, the functions here build the row that follows. Callers go through [`crate::slot`], which knows the
 //! other rows of the same index.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{CellId, DomainName, InstanceGuid, ModificationTag, Nanos, ProcessGuid, crash, truncate_reason};
+use crate::{CellId, DomainName, InstanceGuid, ModificationTag, Nanos, Packed, ProcessGuid, crash, truncate_reason};
 
 pub mod table;
 
@@ -26,7 +25,7 @@ pub struct ActualLrp {
     pub presence: Presence,
     pub internal_routes: Vec<String>,
     /// `None` when the cell never reported any (an older cell): such rows are left alone by convergence.
-    pub metric_tags: Option<BTreeMap<String, String>>,
+    pub metric_tags: Option<Packed<String>>,
     pub routable: bool,
     pub availability_zone: String,
 }
@@ -109,7 +108,7 @@ pub struct PortMapping {
 pub struct Report {
     pub net_info: NetInfo,
     pub internal_routes: Vec<String>,
-    pub metric_tags: Option<BTreeMap<String, String>>,
+    pub metric_tags: Option<Packed<String>>,
     pub routable: bool,
     pub availability_zone: String,
 }
@@ -128,7 +127,7 @@ impl ActualLrp {
             tag: ModificationTag::first(epoch),
             presence: Presence::Ordinary,
             internal_routes: Vec::new(),
-            metric_tags: Some(BTreeMap::new()),
+            metric_tags: Some(Packed::default()),
             routable: false,
             availability_zone: String::new(),
         }

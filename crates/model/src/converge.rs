@@ -6,7 +6,7 @@
 pub mod lrps;
 pub mod tasks;
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use crate::CellId;
 
@@ -16,7 +16,7 @@ pub enum Cells {
     /// Nobody has been heard yet, or everybody fell silent at once. Silence alone withdraws nothing: decisions that need to
     /// know which cells live are left to a later pass.
     Unknown,
-    Live(BTreeSet<CellId>),
+    Live(HashSet<CellId>),
 }
 
 impl Cells {

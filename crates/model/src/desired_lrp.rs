@@ -9,7 +9,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use crate::{ActualLrpKey, DomainName, InstanceKey, ModificationTag, ProcessGuid};
+use crate::{ActualLrpKey, DomainName, InstanceKey, ModificationTag, Packed, PackedValue, ProcessGuid};
 
 /// The routing key whose value names the internal host names of every instance. No other key is interpreted.
 pub const INTERNAL_ROUTER: &str = "internal-router";
@@ -26,8 +26,8 @@ pub struct DesiredLrp {
     /// The driver of each volume mount, in order, duplicates kept.
     pub volume_drivers: Vec<String>,
     /// Router name to compact JSON.
-    pub routes: BTreeMap<String, Bytes>,
-    pub metric_tags: BTreeMap<String, MetricTag>,
+    pub routes: Packed<Bytes>,
+    pub metric_tags: Packed<MetricTag>,
     /// The older way to name the metrics source; reads reconcile it with the tag `source_id`.
     pub metrics_guid: String,
     pub update_strategy: UpdateStrategy,
@@ -54,19 +54,43 @@ impl UpdateStrategy {
     pub const RECREATE: Self = Self(1);
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MetricTag {
-    Static(String),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricTag<T = String> {
+    Static(T),
     Index,
     InstanceGuid,
 }
 
-impl MetricTag {
+impl<T: AsRef<str>> MetricTag<T> {
     pub fn resolve(&self, index: i32, instance: &InstanceKey) -> String {
         match self {
-            Self::Static(text) => text.clone(),
+            Self::Static(text) => text.as_ref().to_owned(),
             Self::Index => index.to_string(),
             Self::InstanceGuid => instance.instance_guid.to_string(),
+        }
+    }
+}
+
+impl PackedValue for MetricTag {
+    type Ref<'a> = MetricTag<&'a str>;
+
+    fn put(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::Static(text) => {
+                bytes.push(b'=');
+                bytes.extend_from_slice(text.as_bytes());
+            }
+            Self::Index => bytes.push(b'i'),
+            Self::InstanceGuid => bytes.push(b'g'),
+        }
+    }
+
+    fn read(bytes: &[u8]) -> MetricTag<&str> {
+        match bytes {
+            b"i" => MetricTag::Index,
+            b"g" => MetricTag::InstanceGuid,
+            [_, text @ ..] => MetricTag::Static(String::read(text)),
+            [] => MetricTag::Static(""),
         }
     }
 }
@@ -88,9 +112,9 @@ impl fmt::Debug for ImageCredentials {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DesiredUpdate {
     pub instances: Option<i32>,
-    pub routes: Option<BTreeMap<String, Bytes>>,
+    pub routes: Option<Packed<Bytes>>,
     pub annotation: Option<String>,
-    pub metric_tags: Option<BTreeMap<String, MetricTag>>,
+    pub metric_tags: Option<Packed<MetricTag>>,
     pub image_credentials: Option<ImageCredentials>,
 }
 
@@ -118,7 +142,7 @@ impl DesiredLrp {
         next
     }
 
-    pub fn internal_router(&self) -> Option<&Bytes> {
+    pub fn internal_router(&self) -> Option<&[u8]> {
         self.routes.get(INTERNAL_ROUTER)
     }
 
@@ -128,6 +152,6 @@ impl DesiredLrp {
 
     /// The metric tags as the container of this instance should emit them.
     pub fn resolved_tags(&self, index: i32, instance: &InstanceKey) -> BTreeMap<String, String> {
-        self.metric_tags.iter().map(|(name, tag)| (name.clone(), tag.resolve(index, instance))).collect()
+        self.metric_tags.iter().map(|(name, tag)| (name.to_owned(), tag.resolve(index, instance))).collect()
     }
 }

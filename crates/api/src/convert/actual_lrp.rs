@@ -30,7 +30,12 @@ pub fn actual_lrp(row: &ActualLrp) -> models::ActualLrp {
             .iter()
             .map(|hostname| models::ActualLrpInternalRoute { hostname: hostname.clone() })
             .collect(),
-        metric_tags: row.metric_tags.clone().unwrap_or_default(),
+        metric_tags: row
+            .metric_tags
+            .iter()
+            .flat_map(|tags| tags.iter())
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect(),
         routable: Some(row.routable),
         availability_zone: row.availability_zone.clone(),
     }
@@ -176,7 +181,7 @@ fn report(
             instance_ipv6_address: info.instance_ipv6_address,
         },
         internal_routes: routes.into_iter().map(|route| route.hostname).collect(),
-        metric_tags: Some(tags).filter(|tags| !tags.is_empty()),
+        metric_tags: Some(tags).filter(|tags| !tags.is_empty()).map(Into::into),
         routable: routable.unwrap_or(true),
         availability_zone,
     }

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::{BufMut, Bytes};
 use model::desired_lrp::INTERNAL_ROUTER;
 use model::{
-    DesiredLrp, DesiredUpdate, DomainName, IdError, ImageCredentials, MetricTag, ModificationTag, ProcessGuid,
+    DesiredLrp, DesiredUpdate, DomainName, IdError, ImageCredentials, MetricTag, ModificationTag, Packed, ProcessGuid,
     Resources, UpdateStrategy,
 };
 use prost::Message;
@@ -134,7 +134,7 @@ pub fn desire(wire: models::DesiredLrp, epoch: std::sync::Arc<str>) -> Result<De
     wire.ports.retain(|port| seen.insert(*port));
     wire.deprecated_start_timeout_s = 0;
     wire.modification_tag = None;
-    let routes = compact_routes(wire.routes.take().unwrap_or_default())?;
+    let routes = compact_routes(wire.routes.take().unwrap_or_default())?.into();
     let lrp = DesiredLrp {
         process_guid: ProcessGuid::parse(&std::mem::take(&mut wire.process_guid))?,
         domain: DomainName::parse(&std::mem::take(&mut wire.domain))?,
@@ -167,7 +167,7 @@ pub fn desire(wire: models::DesiredLrp, epoch: std::sync::Arc<str>) -> Result<De
 pub fn update(wire: models::DesiredLrpUpdate) -> Result<DesiredUpdate, IntakeError> {
     Ok(DesiredUpdate {
         instances: wire.instances,
-        routes: wire.routes.map(compact_routes).transpose()?,
+        routes: wire.routes.map(compact_routes).transpose()?.map(Into::into),
         annotation: wire.annotation,
         metric_tags: Some(metric_tags(wire.metric_tags)).filter(|tags| !tags.is_empty()),
         image_credentials: match (wire.image_username, wire.image_password) {
@@ -193,7 +193,7 @@ pub fn internal_hostnames(lrp: &DesiredLrp) -> Option<BTreeSet<String>> {
     }
 }
 
-fn metric_tags(wire: BTreeMap<String, models::MetricTagValue>) -> BTreeMap<String, MetricTag> {
+fn metric_tags(wire: BTreeMap<String, models::MetricTagValue>) -> Packed<MetricTag> {
     use models::metric_tag_value::DynamicValue;
     wire.into_iter()
         .map(|(name, value)| {
@@ -207,10 +207,10 @@ fn metric_tags(wire: BTreeMap<String, models::MetricTagValue>) -> BTreeMap<Strin
         .collect()
 }
 
-fn wire_metric_tag(tag: &MetricTag) -> models::MetricTagValue {
+fn wire_metric_tag(tag: MetricTag<&str>) -> models::MetricTagValue {
     use models::metric_tag_value::DynamicValue;
     match tag {
-        MetricTag::Static(text) => models::MetricTagValue { r#static: text.clone(), dynamic: 0 },
+        MetricTag::Static(text) => models::MetricTagValue { r#static: text.to_owned(), dynamic: 0 },
         MetricTag::Index => models::MetricTagValue { r#static: String::new(), dynamic: DynamicValue::Index.into() },
         MetricTag::InstanceGuid => {
             models::MetricTagValue { r#static: String::new(), dynamic: DynamicValue::InstanceGuid.into() }
@@ -218,8 +218,8 @@ fn wire_metric_tag(tag: &MetricTag) -> models::MetricTagValue {
     }
 }
 
-fn wire_routes(routes: &BTreeMap<String, Bytes>) -> models::ProtoRoutes {
-    models::ProtoRoutes { routes: routes.iter().map(|(name, json)| (name.clone(), json.to_vec())).collect() }
+fn wire_routes(routes: &Packed<Bytes>) -> models::ProtoRoutes {
+    models::ProtoRoutes { routes: routes.iter().map(|(name, json)| (name.to_owned(), json.to_vec())).collect() }
 }
 
 fn routing_part(lrp: &DesiredLrp) -> models::DesiredLrp {
@@ -230,7 +230,7 @@ fn routing_part(lrp: &DesiredLrp) -> models::DesiredLrp {
         instances: lrp.instances,
         routes: Some(wire_routes(&lrp.routes)),
         modification_tag: Some(wire_tag(&lrp.tag)),
-        metric_tags: lrp.metric_tags.iter().map(|(name, tag)| (name.clone(), wire_metric_tag(tag))).collect(),
+        metric_tags: lrp.metric_tags.iter().map(|(name, tag)| (name.to_owned(), wire_metric_tag(tag))).collect(),
         ..Default::default()
     }
 }
@@ -256,10 +256,10 @@ fn metrics_part(lrp: &DesiredLrp) -> Bytes {
     let mut bytes = Vec::new();
     match lrp.metric_tags.get(SOURCE_ID) {
         Some(MetricTag::Static(source)) if lrp.metrics_guid.is_empty() => {
-            prost::encoding::string::encode(METRICS_GUID, source, &mut bytes);
+            prost::encoding::string::encode(METRICS_GUID, &source.to_owned(), &mut bytes);
         }
         None if !lrp.metrics_guid.is_empty() => {
-            let tag = wire_metric_tag(&MetricTag::Static(lrp.metrics_guid.clone()));
+            let tag = wire_metric_tag(MetricTag::Static(&lrp.metrics_guid));
             let entry = BTreeMap::from([(SOURCE_ID.to_owned(), tag)]);
             prost::encoding::btree_map::encode(
                 prost::encoding::string::encode,

@@ -96,7 +96,7 @@ fn the_two_names_of_a_metrics_source_agree_on_reads_and_are_raw_in_events() {
     assert_eq!(desired_lrp::desired_lrp(&only_tag).metrics_guid, "");
 
     let mut only_guid = stored();
-    only_guid.metric_tags.clear();
+    only_guid.metric_tags = Default::default();
     assert_eq!(read(&only_guid).metric_tags.get("source_id"), Some(&tag("mg")));
     assert!(desired_lrp::desired_lrp(&only_guid).metric_tags.is_empty());
 }

@@ -113,23 +113,22 @@ impl Draft {
 
     /// Stores and announces what became of a slot. `traced`: whether the events name the request that caused them.
     pub fn change_slot(&mut self, key: SlotKey, before: &Slot, outcome: &Outcome, traced: bool) {
-        let mut changed = false;
-        for presence in [Presence::Ordinary, Presence::Evacuating, Presence::Suspect] {
-            match (before.get(presence), outcome.slot.get(presence)) {
-                (None, None) => {}
-                (Some(old), Some(new)) if Arc::ptr_eq(old, new) || old == new => {}
-                (_, Some(new)) => {
-                    changed = true;
-                    latest::put_actual(self.step(), new);
-                }
-                (Some(old), None) => {
-                    changed = true;
-                    latest::delete_actual(self.step(), old);
-                }
-            }
-        }
-        if !changed {
+        let rows: Vec<_> = [Presence::Ordinary, Presence::Evacuating, Presence::Suspect]
+            .map(|presence| (before.get(presence), outcome.slot.get(presence)))
+            .into_iter()
+            .filter(|(old, new)| old != new)
+            .collect();
+        if rows.is_empty() {
             return;
+        }
+        // One step for all of them: half of a slot's change must not be found after a crash.
+        let step = self.step();
+        for (old, new) in rows {
+            match (old, new) {
+                (_, Some(new)) => latest::put_actual(step, new),
+                (Some(old), None) => latest::delete_actual(step, old),
+                (None, None) => {}
+            }
         }
         let (group, instance) = event::of_slot(before, &outcome.slot, outcome.cause);
         for event in group {
@@ -204,6 +203,51 @@ impl Draft {
                 true
             }
             None => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::InstanceGuid;
+
+    use super::*;
+    use crate::clock::ManualClock;
+
+    /// A slot whose container runs on a cell that is then lost: the change rewrites two rows.
+    fn lost_cell() -> (ActualLrpKey, Slot, Outcome) {
+        let key = ActualLrpKey {
+            process_guid: ProcessGuid::parse("p").unwrap(),
+            index: 0,
+            domain: DomainName::parse("d").unwrap(),
+        };
+        let by =
+            InstanceKey { instance_guid: InstanceGuid::parse("i").unwrap(), cell_id: CellId::parse("cell").unwrap() };
+        let stamp = Stamp { now_ns: 0, epoch: "epoch".into() };
+        let report = api::convert::report_of_start(api::models::StartActualLrpRequest::default(), false);
+        let slot = Slot::default().start(&key, &by, report, &stamp).unwrap().slot;
+        let outcome = slot.lose_cell(&by, &stamp).unwrap();
+        (key, slot, outcome)
+    }
+
+    #[test]
+    fn the_rows_of_one_slot_stay_in_one_step_however_full_it_is() {
+        for filled in 0..=2 * STEP_OPS_MAX {
+            let setting = Setting { now_ns: 0, clock: Arc::new(ManualClock::at(0)), task_rejections_max: 3 };
+            let mut draft = Draft::new(Board::default(), setting);
+            for at in 0..filled {
+                let name = DomainName::parse(&format!("d{at}")).unwrap();
+                draft.put_domain(Domain::upsert(name, 0, 0));
+            }
+            let before: Vec<_> = draft.steps.iter().map(|step| step.ops.len()).collect();
+            let (key, slot, outcome) = lost_cell();
+            let place = SlotKey { process_guid: key.process_guid.clone(), index: key.index };
+            draft.change_slot(place, &slot, &outcome, false);
+            let after: Vec<_> = draft.steps.iter().map(|step| step.ops.len()).collect();
+            let grown = after.iter().enumerate().filter(|(at, ops)| before.get(*at) != Some(*ops)).count();
+            assert_eq!(grown, 1, "after {filled} others: {before:?} became {after:?}");
+            assert!(after.iter().all(|ops| *ops <= STEP_OPS_MAX), "{after:?}");
+            assert!(draft.events.iter().all(|staged| staged.step == after.len() - 1));
         }
     }
 }

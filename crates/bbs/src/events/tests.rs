@@ -41,7 +41,9 @@ fn subscribe(hub: &Arc<Hub>, kind: Kind, resume: Option<&str>) -> (Subscription,
 async fn ids(subscription: &mut Subscription) -> String {
     let mut ids = Vec::new();
     loop {
-        match futures_util::FutureExt::now_or_never(subscription.next()).map_or(std::task::Poll::Pending, std::task::Poll::Ready) {
+        match futures_util::FutureExt::now_or_never(subscription.next())
+            .map_or(std::task::Poll::Pending, std::task::Poll::Ready)
+        {
             std::task::Poll::Ready(Ok(frames)) => ids.extend(frames.iter().map(|frame| {
                 let frame = std::str::from_utf8(frame).unwrap();
                 frame.strip_prefix("id: ").unwrap().split_once('\n').unwrap().0.to_owned()

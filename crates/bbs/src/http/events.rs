@@ -25,7 +25,12 @@ pub(super) fn subscribe(app: &App, call: &Call) -> Answer {
         None
     } else {
         match intake::decode::<EventsByCellId>(&call.body) {
-            Ok(request) => CellId::parse(&request.cell_id).ok(),
+            Ok(request) if request.cell_id.is_empty() => None,
+            Ok(request) => match CellId::parse(&request.cell_id) {
+                Ok(cell) => Some(cell),
+                // No cell can have this id. A stream without the filter would be more than was asked for.
+                Err(_) => return Answer::NoStream,
+            },
             Err(_) => return Answer::NoStream,
         }
     };

@@ -16,7 +16,13 @@ pub(super) fn read(app: &App, call: &Call) -> Answer {
         Route::ActualLrpGroups => match intake::decode::<ActualLrpGroupsRequest>(&call.body) {
             Err(error) => failed::<ActualLrpGroupsResponse>(error),
             Ok(request) => {
-                let (domain, cell) = (DomainName::parse(&request.domain).ok(), CellId::parse(&request.cell_id).ok());
+                let given = |text: &str| !text.is_empty();
+                let domain = given(&request.domain).then(|| DomainName::parse(&request.domain)).transpose();
+                let cell = given(&request.cell_id).then(|| CellId::parse(&request.cell_id)).transpose();
+                // An id that no record can have matches no record.
+                let (Ok(domain), Ok(cell)) = (domain, cell) else {
+                    return message(ActualLrpGroupsResponse::default());
+                };
                 let shows = |row: &ActualLrp| {
                     domain.as_ref().is_none_or(|domain| row.key.domain == *domain)
                         && cell.as_ref().is_none_or(|cell| row.cell_id() == Some(cell))

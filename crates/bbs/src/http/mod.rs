@@ -100,6 +100,10 @@ impl Front {
     /// Answers one request. Never fails: whatever goes wrong becomes an answer.
     pub async fn serve(&self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
         let started = Instant::now();
+        if head_bytes(&request) > self.limits.header_bytes_max {
+            let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+            return Ok(text(status, "the head of the request is larger than this server accepts\n"));
+        }
         let Some(route) = Route::find(request.uri().path()) else {
             return Ok(text(StatusCode::NOT_FOUND, "404 page not found\n"));
         };
@@ -206,6 +210,12 @@ async fn handle(app: &App, call: Call) -> Result<Answer, Failure> {
         | R::TaskEventStream
         | R::TaskEventStreamR0 => Ok(events::subscribe(app, &call)),
     }
+}
+
+/// hyper bounds a head only by its read buffer, which is larger because bodies pass through it too.
+fn head_bytes<B>(request: &Request<B>) -> usize {
+    let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
+    request.uri().path().len() + headers.sum::<usize>()
 }
 
 /// The trace id of the caller, as it gave it. Absent and empty are the same.

@@ -297,13 +297,15 @@ mod tests {
             routes: Some(api::models::ProtoRoutes {
                 routes: [("internal-router".to_owned(), internal_router.as_bytes().to_vec())].into(),
             }),
-            metric_tags: [("space".to_owned(), static_tag("<a>"))].into(),
+            metric_tags: [
+                ("space".to_owned(), static_tag("<a>")),
+                ("index".to_owned(), api::models::MetricTagValue { r#static: String::new(), dynamic: 1 }),
+                ("guid".to_owned(), api::models::MetricTagValue { r#static: String::new(), dynamic: 2 }),
+            ]
+            .into(),
             ..Default::default()
         };
-        let mut lrp = api::convert::desired_lrp::desire(wire, "epoch".into()).unwrap();
-        lrp.metric_tags.insert("index".into(), model::MetricTag::Index);
-        lrp.metric_tags.insert("guid".into(), model::MetricTag::InstanceGuid);
-        lrp
+        api::convert::desired_lrp::desire(wire, "epoch".into()).unwrap()
     }
 
     fn update_json(internal_router: &str, routes: bool, tags: bool) -> String {

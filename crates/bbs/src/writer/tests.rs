@@ -278,7 +278,10 @@ async fn a_record_that_is_too_large_is_refused_alone() {
     };
     assert!(matches!(**error, StoreError::TooLarge { .. }), "{error}");
     let board = rig.board();
-    assert_eq!(things(&board).keys().collect::<Vec<_>>(), ["desired first", "desired last", "slot first/0", "slot last/0"]);
+    assert_eq!(
+        things(&board).keys().collect::<Vec<_>>(),
+        ["desired first", "desired last", "slot first/0", "slot last/0"]
+    );
     let Outside { frames: [_, instances, _], effects } = rig.outside();
     assert_eq!((instances.len(), effects.len()), (4, 2), "only the two others are announced and placed");
     let (_, store) = rig.end().await;

@@ -44,18 +44,13 @@ pub(crate) struct Assembled {
     _stop: watch::Sender<bool>,
 }
 
+#[derive(Default)]
 pub(crate) struct Parts {
     pub(crate) ring: RingLimits,
     pub(crate) limits: Limits,
     pub(crate) timing: Timing,
     /// What the handlers and the writer see instead of the manual clock.
     pub(crate) clock: Option<Arc<dyn Clock>>,
-}
-
-impl Default for Parts {
-    fn default() -> Self {
-        Self { ring: RingLimits::default(), limits: Limits::default(), timing: Timing::default(), clock: None }
-    }
 }
 
 impl Assembled {

@@ -8,17 +8,23 @@ use crate::assembled::Assembled;
 use crate::harness::verdict;
 use crate::{narrate, samples};
 
-/// Two domains, three cells, an evacuating record, tasks in two states.
+/// Two domains, two cells, an evacuating record, tasks in two states.
 async fn furnished() -> (Assembled, Client) {
     let world = Assembled::new().await;
     let client = world.client();
+    Box::pin(furnish(&client)).await;
+    (world, client)
+}
+
+async fn furnish(client: &Client) {
     for (guid, domain, instances) in [("app-1", "d1", 2), ("app-2", "d2", 1), ("other", "d1", 1)] {
         client
             .desire_lrp(api::models::DesiredLrp { domain: domain.into(), ..samples::lrp(guid, instances) })
             .await
             .unwrap();
     }
-    for (guid, index, domain, by) in [("app-1", 0, "d1", "a@c1"), ("app-1", 1, "d1", "b@c2"), ("app-2", 0, "d2", "c@c1")]
+    for (guid, index, domain, by) in
+        [("app-1", 0, "d1", "a@c1"), ("app-1", 1, "d1", "b@c2"), ("app-2", 0, "d2", "c@c1")]
     {
         let mut start = samples::start(guid, index, by);
         start.actual_lrp_key.as_mut().unwrap().domain = domain.into();
@@ -32,7 +38,6 @@ async fn furnished() -> (Assembled, Client) {
     }
     client.start_task("t1", "c1").await.unwrap();
     client.start_task("t2", "c1").await.unwrap();
-    (world, client)
 }
 
 fn long() -> String {
@@ -181,11 +186,8 @@ async fn desired_lrps() {
     ];
     let strings = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
     for (domain, guids, apps) in filters {
-        let filter = || DesiredLrPsRequest {
-            domain: domain.into(),
-            process_guids: strings(guids),
-            app_guids: strings(apps),
-        };
+        let filter =
+            || DesiredLrPsRequest { domain: domain.into(), process_guids: strings(guids), app_guids: strings(apps) };
         let names = |lrps: Vec<api::models::DesiredLrp>| {
             lrps.into_iter().map(|lrp| lrp.process_guid).collect::<Vec<_>>().join(" ")
         };
@@ -246,7 +248,8 @@ async fn desired_lrps() {
             whole: 
             scheduling: 
             routing: app-1 app-2 other
-    "#]].assert_eq(&found);
+    "#]]
+    .assert_eq(&found);
 }
 
 #[tokio::test]
@@ -267,8 +270,11 @@ async fn tasks() {
         "d1" "c1": t1 Running on c1
         "d1" "c2": 
         "no" "": 
-    "#]].assert_eq(&found);
-    for filter in [TasksRequest { domain: long(), ..Default::default() }, TasksRequest { cell_id: long(), ..Default::default() }] {
+    "#]]
+    .assert_eq(&found);
+    for filter in
+        [TasksRequest { domain: long(), ..Default::default() }, TasksRequest { cell_id: long(), ..Default::default() }]
+    {
         assert_eq!(client.tasks(filter).await.unwrap(), []);
     }
 }

@@ -6,14 +6,24 @@
 extern crate corkboard_bbs as bbs;
 
 mod assembled;
+mod bad_input;
 mod convergence;
+mod desired;
+mod end_to_end;
 mod evacuation;
 mod harness;
+mod health;
 mod lifecycle;
 mod lists;
 mod narrate;
 mod outbound;
+mod passes;
 mod raw;
+mod readiness;
+mod routes;
 mod samples;
 mod script;
+mod stopping;
+mod streams;
 mod tasks;
+mod tls;

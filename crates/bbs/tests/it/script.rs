@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use api::client::{Client, EventStream, Evacuation};
+use api::client::{Client, Evacuation, EventStream};
 use api::models::{CompleteTaskRequest, DesiredLrp, DesiredLrpUpdate};
 use bbs::commands::Effect;
 use expect_test::Expect;
@@ -85,7 +85,10 @@ impl Play {
                 if event.contains(&fence) {
                     break;
                 }
-                writeln!(self.transcript, "    {name} {event}").unwrap();
+                // Older fences age like everything else.
+                if !event.contains("fence-") {
+                    writeln!(self.transcript, "    {name} {event}").unwrap();
+                }
             }
         }
         while self.world.effects.try_recv().is_ok() {}
@@ -167,10 +170,8 @@ async fn task(client: &Client, call: &str, guid: &str, rest: &[&str]) -> String 
     match (call, rest) {
         ("task", []) => verdict(client.desire_task(guid, samples::DOMAIN, samples::task()).await),
         ("task", [url]) => {
-            let definition = api::models::TaskDefinition {
-                completion_callback_url: (*url).to_owned(),
-                ..samples::task()
-            };
+            let definition =
+                api::models::TaskDefinition { completion_callback_url: (*url).to_owned(), ..samples::task() };
             verdict(client.desire_task(guid, samples::DOMAIN, definition).await)
         }
         ("start-task", [cell]) => match client.start_task(guid, cell).await {
@@ -203,10 +204,8 @@ async fn actual(client: &Client, call: &str, (guid, index): (&str, i32), rest: &
         ("start", [by]) => verdict(client.start_actual_lrp(samples::start(guid, index, by)).await),
         ("start-r0", [by]) => verdict(client.start_actual_lrp_r0(samples::start(guid, index, by)).await),
         ("start", [by, "unroutable"]) => {
-            let request = api::models::StartActualLrpRequest {
-                routable: Some(false),
-                ..samples::start(guid, index, by)
-            };
+            let request =
+                api::models::StartActualLrpRequest { routable: Some(false), ..samples::start(guid, index, by) };
             verdict(client.start_actual_lrp(request).await)
         }
         ("start", [by, "in", domain]) => {

@@ -255,15 +255,6 @@ async fn convergence_moves_tasks_on() {
             advance 11
             hear cell-1
             converge: ok
-                task     task_changed fence-1 Pending -> fence-1 Completed failed: not started within time limit
-                task     task_changed fence-2 Pending -> fence-2 Completed failed: not started within time limit
-                task     task_changed fence-3 Pending -> fence-3 Completed failed: not started within time limit
-                task     task_changed fence-4 Pending -> fence-4 Completed failed: not started within time limit
-                task     task_changed fence-5 Pending -> fence-5 Completed failed: not started within time limit
-                task     task_changed fence-6 Pending -> fence-6 Completed failed: not started within time limit
-                task     task_changed fence-7 Pending -> fence-7 Completed failed: not started within time limit
-                task     task_changed fence-8 Pending -> fence-8 Completed failed: not started within time limit
-                task     task_changed fence-9 Pending -> fence-9 Completed failed: not started within time limit
                 task     task_changed waits Pending -> waits Completed failed: not started within time limit
             tasks:
                 kept Running on cell-1
@@ -271,15 +262,6 @@ async fn convergence_moves_tasks_on() {
             advance 130
             hear cell-1
             converge: ok
-                task     task_removed fence-1 Completed failed: not started within time limit
-                task     task_removed fence-2 Completed failed: not started within time limit
-                task     task_removed fence-3 Completed failed: not started within time limit
-                task     task_removed fence-4 Completed failed: not started within time limit
-                task     task_removed fence-5 Completed failed: not started within time limit
-                task     task_removed fence-6 Completed failed: not started within time limit
-                task     task_removed fence-7 Completed failed: not started within time limit
-                task     task_removed fence-8 Completed failed: not started within time limit
-                task     task_removed fence-9 Completed failed: not started within time limit
                 task     task_removed waits Completed failed: not started within time limit
             tasks:
                 kept Running on cell-1

@@ -1,12 +1,16 @@
 //! The question that speed does not answer: when a byte on the disk goes bad, does the engine say so?
 //!
-//! A child process commits records one by one and says when all are acknowledged; then it is killed, as a machine dies. One
-//! byte inside the value in the middle is flipped, found by its content, so that no knowledge of the formats is needed. After
-//! that the engine is opened again. A record that is gone or altered, without an error at opening or reading, is lost silently.
+//! A child process commits records one by one and says when all are acknowledged; then it is killed, as a machine dies. In a
+//! copy of what it left, one byte in or just before the record in the middle is flipped, and the engine opens the copy. That
+//! is repeated for a number of places: a byte of a length or a checksum is not found as easily as a byte of a value. The places
+//! are found by the content of the value, so that no knowledge of the formats is needed. A record that is gone or altered,
+//! without an error at opening or reading, is lost silently.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::Context;
@@ -20,33 +24,99 @@ use crate::table::{Table, grouped};
 const ACKNOWLEDGED: &str = "acknowledged";
 /// Enough bytes to find one value among all.
 const PATTERN_BYTES: usize = 16;
+/// What stands before a value: its key, lengths, checksums.
+const BEFORE_BYTES: isize = 60;
 /// Of an engine's complaint, so that the table stays a table.
 const COMPLAINT_CHARS_MAX: usize = 160;
 
 pub(super) fn run(dir: &Path, records: u64) -> anyhow::Result<Table> {
-    let mut table =
-        Table::new(["engine", "at opening", "at reading", "records lost", "records altered", "lost silently"]);
+    let mut table = Table::new([
+        "engine",
+        "flips",
+        "refused at opening",
+        "error at reading",
+        "harmless",
+        "silent loss",
+        "most records lost silently",
+        "what it said",
+    ]);
     for kind in Kind::ALL {
         let home = dir.join(format!("damage-{}", kind.word()));
         fs::create_dir(&home)?;
         write_and_kill(kind, &home, records)?;
-        let places = flip(&home, records / 2)?;
-        let found = reopen(kind, &home, records);
-        let silent = if found.complained() { 0 } else { found.lost + found.altered };
-        let opening = match places {
-            0 => "the byte was not found in any file".to_owned(),
-            _ => found.at_opening.unwrap_or_else(|| "nothing".into()),
-        };
+        let places = places(&home, records / 2)?;
+        anyhow::ensure!(!places.is_empty(), "The value of a record is in no file of {}.", kind.title());
+        let mut tally = Outcomes::default();
+        for offset in offsets() {
+            let copy = dir.join(format!("damaged-{}", kind.word()));
+            copy_tree(&home, &copy)?;
+            flip(&copy, &places, offset)?;
+            tally.add(reopen(kind, &copy, records));
+            fs::remove_dir_all(&copy)?;
+        }
+        let said = tally.said.unwrap_or_else(|| "nothing".into());
         table.row([
             kind.title().to_owned(),
-            opening.replace(&dir.display().to_string(), "…"),
-            found.at_reading.unwrap_or_else(|| "nothing".into()),
-            grouped(found.lost as f64),
-            grouped(found.altered as f64),
-            grouped(silent as f64),
+            tally.flips.to_string(),
+            tally.refused.to_string(),
+            tally.told.to_string(),
+            tally.harmless.to_string(),
+            tally.silent.to_string(),
+            grouped(tally.silent_worst as f64),
+            said.replace(&dir.display().to_string(), "…"),
         ]);
     }
     Ok(table)
+}
+
+/// Where to flip, counted from the first byte of the value: densely in what stands before it, and here and there in it.
+fn offsets() -> impl Iterator<Item = isize> {
+    let before = (-BEFORE_BYTES..0).step_by(3);
+    let within = (0..RECORD_BYTES.cast_signed()).step_by(250);
+    before.chain(within)
+}
+
+/// How often what happened.
+#[derive(Debug, Default)]
+struct Outcomes {
+    flips: u32,
+    refused: u32,
+    told: u32,
+    harmless: u32,
+    silent: u32,
+    silent_worst: u64,
+    /// The first complaint.
+    said: Option<String>,
+}
+
+impl Outcomes {
+    fn add(&mut self, found: Found) {
+        self.flips += 1;
+        let wrong = found.lost + found.altered;
+        match (&found.at_opening, &found.at_reading) {
+            (Some(_), _) => self.refused += 1,
+            (None, Some(_)) => self.told += 1,
+            (None, None) if wrong == 0 => self.harmless += 1,
+            (None, None) => {
+                self.silent += 1;
+                self.silent_worst = self.silent_worst.max(wrong);
+            }
+        }
+        if self.said.is_none() {
+            self.said = found.at_opening.or(found.at_reading);
+        }
+    }
+}
+
+fn copy_tree(from: &Path, to: &Path) -> anyhow::Result<()> {
+    for file in files(from)? {
+        let target = to.join(file.strip_prefix(from)?);
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::copy(&file, &target)?;
+    }
+    Ok(())
 }
 
 /// The child's part: commits one by one, says so, and waits to be killed.
@@ -90,26 +160,36 @@ fn acknowledged(child: &mut Child) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Flips one byte within the value of record `number`, wherever it is stored, and says in how many places that was.
-fn flip(home: &Path, number: u64) -> anyhow::Result<usize> {
+/// Where the value of a record begins: the file, relative to the engine's directory, and the byte.
+type Place = (PathBuf, usize);
+
+/// Every place where the value of record `number` is stored.
+fn places(home: &Path, number: u64) -> anyhow::Result<Vec<Place>> {
     let (_, value) = record(number);
     let from = RECORD_BYTES / 2;
-    let pattern = &value[from..from + PATTERN_BYTES];
-    let mut places = 0;
+    let (first, rest) = (value[from], &value[from + 1..from + PATTERN_BYTES]);
+    let mut found = Vec::new();
     for path in files(home)? {
-        let mut content = fs::read(&path)?;
-        let found: Vec<usize> =
-            content.windows(PATTERN_BYTES).enumerate().filter(|(_, part)| *part == pattern).map(|(at, _)| at).collect();
-        for at in &found {
-            content[*at] ^= 0x01;
-        }
-        if !found.is_empty() {
-            // In place and not by a new file: the engine may have set the length beyond what it wrote.
-            fs::File::options().write(true).open(&path)?.write_all(&content)?;
-            places += found.len();
-        }
+        let content = fs::read(&path)?;
+        let starts = content.iter().enumerate().filter(|(_, byte)| **byte == first).map(|(at, _)| at);
+        let matching = starts.filter(|at| content[at + 1..].starts_with(rest));
+        let name = path.strip_prefix(home)?.to_owned();
+        found.extend(matching.filter_map(|at| Some((name.clone(), at.checked_sub(from)?))));
     }
-    Ok(places)
+    Ok(found)
+}
+
+/// Flips one byte at an offset from the value, in all its places.
+fn flip(home: &Path, places: &[Place], offset: isize) -> anyhow::Result<()> {
+    for (name, start) in places {
+        let file = fs::File::options().read(true).write(true).open(home.join(name))?;
+        let at =
+            start.checked_add_signed(offset).context("the record stands at the very beginning of the file")? as u64;
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at)?;
+        file.write_all_at(&[byte[0] ^ 0x01], at)?;
+    }
+    Ok(())
 }
 
 #[derive(Debug, Default)]
@@ -120,15 +200,11 @@ struct Found {
     altered: u64,
 }
 
-impl Found {
-    fn complained(&self) -> bool {
-        self.at_opening.is_some() || self.at_reading.is_some()
-    }
-}
-
 fn reopen(kind: Kind, home: &Path, records: u64) -> Found {
     let mut found = Found::default();
-    let mut engine = match kind.open(home) {
+    // An engine that panics has noticed, if not politely.
+    let opened = catch_unwind(|| kind.open(home)).unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked")));
+    let mut engine = match opened {
         Ok(engine) => engine,
         Err(error) => {
             found.at_opening = Some(complaint(&error));
@@ -136,18 +212,22 @@ fn reopen(kind: Kind, home: &Path, records: u64) -> Found {
         }
     };
     let mut seen = vec![false; usize::try_from(records).unwrap_or(0)];
-    let read = engine.scan(&mut |key, value| {
-        let number = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix("actual/")?.parse::<u64>().ok());
-        let known = number.filter(|number| *number < records);
-        match known {
-            Some(number) => {
-                seen[usize::try_from(number).unwrap_or(0)] = true;
-                found.altered += u64::from(record(number).1 != value);
+    let mut altered = 0;
+    let scan = AssertUnwindSafe(|| {
+        engine.scan(&mut |key, value| {
+            let number = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix("actual/")?.parse::<u64>().ok());
+            match number.filter(|number| *number < records) {
+                Some(number) => {
+                    seen[usize::try_from(number).unwrap_or(0)] = true;
+                    altered += u64::from(record(number).1 != value);
+                }
+                None => altered += 1,
             }
-            None => found.altered += 1,
-        }
+        })
     });
+    let read = catch_unwind(scan).unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked")));
     found.at_reading = read.err().map(|error| complaint(&error));
+    found.altered = altered;
     if found.at_reading.is_none() {
         found.lost = seen.iter().filter(|seen| !**seen).count() as u64;
     }
@@ -170,7 +250,9 @@ mod tests {
         let mut engine = kind.open(dir.path()).unwrap();
         (0..records).for_each(|number| engine.commit(&[record(number)]).unwrap());
         drop(engine);
-        assert!(flip(dir.path(), records / 2).unwrap() > 0, "{} stores the value where we look", kind.title());
+        let places = places(dir.path(), records / 2).unwrap();
+        assert_eq!(places.len(), 1, "{} stores the value once", kind.title());
+        flip(dir.path(), &places, 700).unwrap();
         reopen(kind, dir.path(), records)
     }
 
@@ -184,8 +266,20 @@ mod tests {
     #[test]
     fn a_bare_append_hands_out_the_altered_value() {
         let found = damaged(Kind::Append, 40);
-        assert!(!found.complained(), "{found:?}");
-        assert_eq!((found.lost, found.altered), (0, 1));
+        assert_eq!((found.at_opening, found.at_reading, found.lost, found.altered), (None, None, 0, 1));
+    }
+
+    #[test]
+    fn outcomes_are_told_apart() {
+        let mut outcomes = Outcomes::default();
+        outcomes.add(Found { at_opening: Some("no".into()), ..Found::default() });
+        outcomes.add(Found { at_reading: Some("bad".into()), altered: 3, ..Found::default() });
+        outcomes.add(Found::default());
+        outcomes.add(Found { lost: 7, altered: 1, ..Found::default() });
+        outcomes.add(Found { altered: 1, ..Found::default() });
+        let Outcomes { flips, refused, told, harmless, silent, silent_worst, said } = outcomes;
+        assert_eq!((flips, refused, told, harmless, silent, silent_worst), (5, 1, 1, 1, 2, 8));
+        assert_eq!(said.as_deref(), Some("no"));
     }
 
     #[test]
@@ -196,7 +290,8 @@ mod tests {
             (0..40).for_each(|number| engine.commit(&[record(number)]).unwrap());
             drop(engine);
             let found = reopen(kind, dir.path(), 40);
-            assert!(!found.complained() && found.lost == 0 && found.altered == 0, "{}: {found:?}", kind.title());
+            let said = (found.at_opening, found.at_reading, found.lost, found.altered);
+            assert_eq!(said, (None, None, 0, 0), "{}", kind.title());
         }
     }
 }

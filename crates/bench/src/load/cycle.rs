@@ -1,29 +1,44 @@
 //! The life of an instance that crashes: crash, claim, start, again and again, by many workers until a deadline.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use api::Route;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::worker::{Worker, gather};
-use super::{Load, Tally};
+use super::{CpuTimes, Load, Tally};
 use crate::fleet::{CRASHES_PER_INSTANCE_MAX, Fleet};
 use crate::stopwatch::Stopwatch;
 
 pub(super) const NAMES: [&str; 3] = ["crash", "claim", "start"];
 
 /// Says when to stop, to everybody who takes part in a phase.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Stop(Arc<AtomicBool>);
+#[derive(Clone, Debug)]
+pub(super) struct Stop(Arc<watch::Sender<bool>>);
 
 impl Stop {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(watch::Sender::new(false)))
+    }
+
     pub(super) fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.send_replace(true);
     }
 
     pub(super) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        *self.0.borrow()
+    }
+
+    /// Rests for so long, or until it is time to stop.
+    pub(super) async fn rest(&self, pause: Duration) {
+        let mut stop = self.0.subscribe();
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
     }
 }
 
@@ -32,7 +47,7 @@ impl Stop {
 pub(super) struct Cycles {
     pub(super) tallies: [Tally; 3],
     pub(super) seconds: f64,
-    pub(super) cpu: Option<(f64, f64)>,
+    pub(super) cpu: Option<(CpuTimes, CpuTimes)>,
     /// Cycles that were finished.
     pub(super) whole: u64,
 }
@@ -44,8 +59,8 @@ pub(super) async fn run(load: &Load, share: u64) -> Cycles {
     let from = load.crashes.load(Ordering::Relaxed);
     let end = from + (all - from.min(all)) / share.max(1);
     let cursor = Arc::new(AtomicU64::new(from));
-    let stop = Stop::default();
-    let (cpu_before, watch) = (load.server_cpu_s(), Stopwatch::start());
+    let stop = Stop::new();
+    let (before, watch) = (load.cpu(), Stopwatch::start());
     let mut workers = JoinSet::new();
     for _ in 0..load.settings.clients.min(load.fleet.instances()) {
         let worker = Worker::new(&load.target);
@@ -62,7 +77,7 @@ pub(super) async fn run(load: &Load, share: u64) -> Cycles {
     timer.abort();
     load.crashes.store(cursor.load(Ordering::Relaxed).min(end), Ordering::Relaxed);
     let whole = tallies.iter().map(|tally| tally.calls).min().unwrap_or(0);
-    Cycles { tallies, seconds: watch.seconds(), cpu: cpu_before.zip(load.server_cpu_s()), whole }
+    Cycles { tallies, seconds: watch.seconds(), cpu: Some((before, load.cpu())), whole }
 }
 
 async fn work(mut worker: Worker, fleet: Fleet, cursor: Arc<AtomicU64>, end: u64, stop: Stop) -> [Tally; 3] {

@@ -16,7 +16,7 @@ use crate::stopwatch::Stopwatch;
 const BULK_PAUSE: std::time::Duration = std::time::Duration::from_secs(2);
 
 pub(super) async fn run(load: &Load) -> Vec<Measure> {
-    let stop = Stop::default();
+    let stop = Stop::new();
     let watch = Stopwatch::start();
     let polls = Polls::start(load, Pace::of_cells(load.fleet.cells), &stop);
     let bulk = tokio::spawn(read_lists(Worker::new(&load.target), stop.clone()));
@@ -39,7 +39,7 @@ async fn read_lists(mut worker: Worker, stop: Stop) -> Tally {
         for route in [Route::ActualLrps, Route::DesiredLrpSchedulingInfos] {
             worker.call(&mut tally, route, Bytes::new()).await;
         }
-        tokio::time::sleep(BULK_PAUSE).await;
+        stop.rest(BULK_PAUSE).await;
     }
     tally
 }

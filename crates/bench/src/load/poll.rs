@@ -37,12 +37,12 @@ impl Pace {
 }
 
 pub(super) async fn run(load: &Load) -> Vec<Measure> {
-    let stop = Stop::default();
-    let (before, watch) = (load.server_cpu_s(), Stopwatch::start());
+    let stop = Stop::new();
+    let (before, watch) = (load.cpu(), Stopwatch::start());
     let polls = Polls::start(load, Pace::of_cells(load.fleet.cells), &stop);
     tokio::time::sleep(load.settings.duration).await;
     stop.set();
-    let (seconds, after) = (watch.seconds(), load.server_cpu_s());
+    let (seconds, after) = (watch.seconds(), load.cpu());
     let mut found = polls.finish(seconds).await;
     if let Some(first) = found.first_mut() {
         *first = first.clone().with_cpu(before, after);
@@ -79,7 +79,7 @@ async fn poll(mut worker: Worker, fleet: Fleet, pace: Pace, at: u64, stop: Stop)
     while !worker.has_given_up() {
         let is_cell = due(pace.cell, cell) <= due(pace.emitter, emitter);
         let next = if is_cell { due(pace.cell, cell) } else { due(pace.emitter, emitter) };
-        tokio::time::sleep(next.saturating_sub(watch.elapsed())).await;
+        stop.rest(next.saturating_sub(watch.elapsed())).await;
         if stop.is_set() {
             break;
         }

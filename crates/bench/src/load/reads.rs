@@ -48,7 +48,7 @@ async fn series(
 ) -> Measure {
     let mut tally = Tally::default();
     worker.connect(&mut tally).await;
-    let (before, watch) = (load.server_cpu_s(), Stopwatch::start());
+    let (before, watch) = (load.cpu(), Stopwatch::start());
     for (body, records) in calls {
         let answer = worker.call(&mut tally, route, body).await;
         if let Some(answer) = answer.filter(|answer| answer.records != records) {
@@ -58,5 +58,5 @@ async fn series(
             break;
         }
     }
-    Measure::of(what, &tally, watch.seconds()).with_cpu(before, load.server_cpu_s())
+    Measure::of(what, &tally, watch.seconds()).with_cpu(before, load.cpu())
 }

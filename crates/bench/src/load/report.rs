@@ -41,6 +41,15 @@ pub struct Measure {
     pub records: f64,
     /// What the server spent, all its threads together, while this ran.
     pub server_cpu_s: Option<f64>,
+    /// What this process spent meanwhile: it sits on the same cores.
+    pub client_cpu_s: Option<f64>,
+}
+
+/// Processor time since the start of each process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuTimes {
+    pub server_s: Option<f64>,
+    pub client_s: Option<f64>,
 }
 
 impl Measure {
@@ -58,12 +67,15 @@ impl Measure {
             bytes: each(tally.bytes),
             records: each(tally.records),
             server_cpu_s: None,
+            client_cpu_s: None,
         }
     }
 
     #[must_use]
-    pub fn with_cpu(mut self, before: Option<f64>, after: Option<f64>) -> Self {
-        self.server_cpu_s = before.zip(after).map(|(before, after)| after - before);
+    pub fn with_cpu(mut self, before: CpuTimes, after: CpuTimes) -> Self {
+        let between = |before: Option<f64>, after: Option<f64>| before.zip(after).map(|(before, after)| after - before);
+        self.server_cpu_s = between(before.server_s, after.server_s);
+        self.client_cpu_s = between(before.client_s, after.client_s);
         self
     }
 
@@ -93,6 +105,7 @@ pub fn table(reports: &[PhaseReport]) -> String {
     for report in reports {
         for measure in &report.measures {
             let Measure { latency, .. } = measure;
+            let spent = |cpu_s: Option<f64>| cpu_s.map_or_else(|| "-".into(), |cpu_s| format!("{cpu_s:.2} s"));
             let timed = |ms: f64| if latency.count > 0 { milliseconds(ms) } else { "-".into() };
             table.row([
                 report.phase.clone(),
@@ -104,7 +117,8 @@ pub fn table(reports: &[PhaseReport]) -> String {
                 timed(latency.max_ms),
                 bytes(measure.bytes),
                 measure.first_byte_ms.map(timed).unwrap_or_else(|| "-".into()),
-                measure.server_cpu_s.map_or_else(|| "-".into(), |cpu| format!("{cpu:.2} s")),
+                spent(measure.server_cpu_s),
+                spent(measure.client_cpu_s),
                 grouped(measure.failures as f64),
             ]);
             if let Some(why) = &measure.first_failure {
@@ -148,13 +162,14 @@ mod tests {
 
     #[test]
     fn cost_is_per_successful_call() {
+        let cpu = |server_s| CpuTimes { server_s, client_s: None };
         let mut tally = Tally::default();
         for _ in 0..4 {
             tally.success(Duration::from_millis(1));
         }
-        let measure = Measure::of("claim", &tally, 2.0).with_cpu(Some(1.0), Some(1.01));
+        let measure = Measure::of("claim", &tally, 2.0).with_cpu(cpu(Some(1.0)), cpu(Some(1.01)));
         assert!((measure.per_second - 2.0).abs() < 1e-9);
         assert!((measure.cpu_ms_per_call().unwrap() - 2.5).abs() < 1e-9);
-        assert_eq!(Measure::of("claim", &tally, 2.0).with_cpu(None, Some(1.0)).server_cpu_s, None);
+        assert_eq!(Measure::of("claim", &tally, 2.0).with_cpu(cpu(None), cpu(Some(1.0))).server_cpu_s, None);
     }
 }

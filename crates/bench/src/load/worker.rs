@@ -7,7 +7,7 @@ use api::Route;
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
-use super::{Load, Measure};
+use super::{CpuTimes, Load, Measure};
 use crate::connection::{Answer, CallError, Connection, Target};
 use crate::latency::Latencies;
 use crate::stopwatch::Stopwatch;
@@ -158,7 +158,7 @@ pub(super) async fn numbered<const N: usize>(
         });
     }
     let ready = ready.join_all().await;
-    let cpu_before = load.server_cpu_s();
+    let before = load.cpu();
     let watch = Stopwatch::start();
     let mut workers = JoinSet::new();
     for (at, (mut worker, connecting)) in (0..clients).zip(ready) {
@@ -181,19 +181,18 @@ pub(super) async fn numbered<const N: usize>(
         });
     }
     let tallies = gather(workers).await;
-    let (seconds, cpu_after) = (watch.seconds(), load.server_cpu_s());
-    measures(what, &tallies, seconds, cpu_before.zip(cpu_after))
+    let seconds = watch.seconds();
+    measures(what, &tallies, seconds, Some((before, load.cpu())))
 }
 
-/// One measure per kind of call, and their sum when there is more than one. The server's processor time belongs to all
-/// of them, so it stands at the sum.
+/// One measure per kind of call, and their sum when there is more than one. Processor time belongs to all of them, so it
+/// stands at the sum.
 pub(super) fn measures<const N: usize>(
     what: [&str; N],
     tallies: &[Tally; N],
     seconds: f64,
-    cpu: Option<(f64, f64)>,
+    cpu: Option<(CpuTimes, CpuTimes)>,
 ) -> Vec<Measure> {
-    let (before, after) = cpu.unzip();
     let single = |(name, tally): (&&str, &Tally)| Measure::of(name, tally, seconds);
     let mut measures: Vec<Measure> = what.iter().zip(tallies).map(single).collect();
     if N > 1 {
@@ -201,7 +200,7 @@ pub(super) fn measures<const N: usize>(
         tallies.iter().for_each(|tally| all.merge(tally));
         measures.insert(0, Measure::of(&what.join(" + "), &all, seconds));
     }
-    if let Some(first) = measures.first_mut() {
+    if let (Some(first), Some((before, after))) = (measures.first_mut(), cpu) {
         *first = first.clone().with_cpu(before, after);
     }
     measures

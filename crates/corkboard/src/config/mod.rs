@@ -135,7 +135,7 @@ mod tests {
     /// A default in the example that differs from the one in the code would be a lie that nobody could see.
     #[test]
     fn the_example_says_the_defaults() {
-        assert_eq!(meaning(EXAMPLE), meaning("[store]\ndir = \"data/board\"\n"));
+        assert_eq!(meaning(EXAMPLE), meaning("[store]\ndir = \"board\"\n"));
     }
 
     #[test]

@@ -21,21 +21,21 @@ fn files_that_are_fine() {
         "[store]\ndir = \"board\"\n",
         0,
         &expect![[r#"
-        board.toml: no problems
-          node        board
-          API         127.0.0.1:8889 (plain http)
-          health      127.0.0.1:8890 (plain http)
-          store       embedded, board
-          auctioneer  none; instances wait until a cell claims them
-          converge    every 30s
-          tasks       offered again after 30s, failed after 30m or 3 rejections, deleted 2m after completion
-    "#]],
+            board.toml: no problems
+              node        board
+              API         127.0.0.1:8889 (plain http)
+              health      127.0.0.1:8890 (plain http)
+              store       embedded, board
+              auctioneer  none; instances wait until a cell claims them
+              converge    every 30s
+              tasks       offered again after 30s, failed after 30m or more than 3 rejections, deleted 2m after completion
+        "#]],
     );
     let tls = Pki::SERVER_TABLE;
     check(
         &pki,
         &format!(
-            "node = \"b\"\nlisten = \"0.0.0.0:8889\"\n[store]\ndir = \"/var/board\"\n{tls}[timing]\nkick_task = \"500ms\"\n"
+            "node = \"b\"\nlisten = \"0.0.0.0:8889\"\n[store]\ndir = \"/board\"\n{tls}[timing]\nkick_task = \"500ms\"\n"
         ),
         0,
         &expect![[r#"
@@ -43,10 +43,10 @@ fn files_that_are_fine() {
               node        b
               API         0.0.0.0:8889 (https, client certificates required)
               health      127.0.0.1:8890 (plain http)
-              store       embedded, /var/board
+              store       embedded, /board
               auctioneer  none; instances wait until a cell claims them
               converge    every 30s
-              tasks       offered again after 500ms, failed after 30m or 3 rejections, deleted 2m after completion
+              tasks       offered again after 500ms, failed after 30m or more than 3 rejections, deleted 2m after completion
         "#]],
     );
 }
@@ -279,6 +279,15 @@ fn one_mistake_each() {
         "[callbacks\n",
         expect![[r#"
         board.toml:3: unclosed table, expected `]`
+        1 problem; nothing was started
+    "#]],
+    );
+    check(
+        &pki,
+        "[store]\ndir = \"nowhere/board\"\n",
+        3,
+        &expect![[r#"
+        board.toml:2: store.dir: the directory above, nowhere, does not exist; create it, or is a disk not mounted?
         1 problem; nothing was started
     "#]],
     );

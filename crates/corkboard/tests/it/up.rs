@@ -66,6 +66,16 @@ fn a_second_server_on_the_same_records_is_refused() {
     assert!(stderr.contains("corkboard: the server cannot go on\n  because: "), "{stderr}");
 }
 
+/// With nothing given but free ports, in an empty folder: what a newcomer does first.
+#[test]
+fn the_default_directory_is_made() {
+    let dir = TempDir::new().unwrap();
+    let mut command = program(&["up", "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0"]);
+    let mut server = Background::start(command.current_dir(dir.path()));
+    server.lines_until(|line| line.starts_with("  records  data/board"));
+    assert!(dir.path().join("data/board").is_dir());
+}
+
 /// A request that never ends holds up the stop; whoever is in a hurry signals again.
 #[test]
 fn a_second_signal_ends_at_once() {

@@ -5,12 +5,12 @@
 //! suspect's cell is back while its replacement runs, the replacement stays, always, instead of whichever job came first;
 //! an index beyond the wanted number is never started again, not even while its domain is stale.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::converge::Cells;
 use crate::{
-    ActualLrp, ActualLrpKey, ActualState, CellId, DesiredLrp, Domain, DomainName, InstanceKey, NANOS_PER_SECOND, Nanos,
-    Slot, crash,
+    ActualLrp, ActualLrpKey, ActualState, CellId, DesiredLrp, Domain, DomainName, InstanceKey, MetricTag,
+    NANOS_PER_SECOND, Nanos, Packed, Slot, crash,
 };
 
 /// An unclaimed instance older than this is auctioned again.
@@ -129,7 +129,7 @@ impl Pass<'_> {
     fn process(&self, process: &Process<'_>, plan: &mut Plan) {
         let wanted = process.desired.map_or(0, |desired| desired.instances.max(0));
         plan.metrics.desired_instances += i64::from(wanted);
-        let mut have = BTreeSet::new();
+        let mut have = 0;
         let mut crashing = false;
         let mut hostnames = None;
         for (index, slot) in &process.slots {
@@ -138,8 +138,8 @@ impl Pass<'_> {
                 self.count_missing_cells(slot, &mut plan.metrics);
             }
             crashing |= slot.ordinary.as_ref().is_some_and(|row| row.state == ActualState::Crashed);
-            if slot.ordinary.is_some() {
-                have.insert(*index);
+            if slot.ordinary.is_some() && *index < wanted {
+                have += 1;
             }
             self.evacuating(slot, plan);
             match process.desired {
@@ -154,10 +154,9 @@ impl Pass<'_> {
         if crashing && process.desired.is_some() {
             plan.metrics.crashing_desired += 1;
         }
-        if let Some(desired) = process.desired
-            && have.len() < usize::try_from(wanted).unwrap_or(0) + have.range(wanted..).count()
-        {
-            for index in (0..wanted).filter(|index| !have.contains(index)) {
+        if let Some(desired) = process.desired.filter(|_| have < wanted) {
+            let missing = |index: &i32| !process.slots.iter().any(|(at, slot)| at == index && slot.ordinary.is_some());
+            for index in (0..wanted).filter(missing) {
                 plan.metrics.missing += 1;
                 plan.decisions.push(Decision::Create { key: desired.key(index) });
             }
@@ -204,21 +203,21 @@ impl Pass<'_> {
         let promoted = matches!(suspect, Some(Decision::PromoteSuspect { .. }));
         plan.decisions.extend(suspect);
         let Some(row) = slot.ordinary.as_deref().filter(|_| !promoted) else { return };
-        let key = row.key.clone();
+        let key = || row.key.clone();
         match row.state {
             ActualState::Unclaimed => {
                 if row.since_ns < self.now_ns.saturating_sub(STALE_UNCLAIMED_NS) {
-                    plan.decisions.push(Decision::AuctionAgain { key });
+                    plan.decisions.push(Decision::AuctionAgain { key: key() });
                 }
             }
             ActualState::Crashed => {
                 if crash::is_due(row, self.now_ns) {
-                    plan.decisions.push(Decision::RestartCrashed { key });
+                    plan.decisions.push(Decision::RestartCrashed { key: key() });
                 }
             }
             ActualState::Claimed | ActualState::Running => {
                 if let Some(held_by) = row.instance.clone().filter(|by| self.cells.is_missing(&by.cell_id)) {
-                    plan.decisions.push(Decision::LoseCell { key, held_by });
+                    plan.decisions.push(Decision::LoseCell { key: key(), held_by });
                 }
             }
         }
@@ -277,17 +276,12 @@ fn updates(desired: &DesiredLrp, slot: &Slot, hostnames: Option<&BTreeSet<String
     }
 }
 
-fn tags_differ(
-    desired: &DesiredLrp,
-    row: &ActualLrp,
-    held_by: &InstanceKey,
-    reported: &BTreeMap<String, String>,
-) -> bool {
+fn tags_differ(desired: &DesiredLrp, row: &ActualLrp, held_by: &InstanceKey, reported: &Packed<String>) -> bool {
     desired.metric_tags.len() != reported.len()
         || desired.metric_tags.iter().any(|(name, tag)| {
             reported.get(name).is_none_or(|value| match tag {
-                crate::MetricTag::Static(text) => value != text,
-                dynamic => *value != dynamic.resolve(row.key.index, held_by),
+                MetricTag::Static(text) => value != text,
+                dynamic => value != dynamic.resolve(row.key.index, held_by),
             })
         })
 }

@@ -1,8 +1,8 @@
 //! A writer over the memory store, driven group by group, with everything it lets out written down.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use api::convert::Stream;
 use arc_swap::ArcSwap;
@@ -164,7 +164,8 @@ pub(super) enum Thing {
 
 /// Everything on a board, by name.
 pub(super) fn things(board: &Board) -> BTreeMap<String, Thing> {
-    let desired = board.desired.iter().map(|(guid, entry)| (format!("desired {guid}"), Thing::Desired(entry.lrp.clone())));
+    let desired =
+        board.desired.iter().map(|(guid, entry)| (format!("desired {guid}"), Thing::Desired(entry.lrp.clone())));
     let slots = board.slots.iter().map(|(SlotKey { process_guid, index }, entry)| {
         (format!("slot {process_guid}/{index}"), Thing::Slot(entry.slot.clone()))
     });

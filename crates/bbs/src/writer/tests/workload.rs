@@ -3,8 +3,6 @@
 //! Each group is made from the board before it, because convergence plans on what it sees. What comes in from outside (the
 //! time, fresh ids) depends only on the number of the group, so a group that is tried again does exactly the same again.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use api::convert::desired_lrp::internal_hostnames;
 use bytes::Bytes;
 use model::converge::{Cells, lrps, tasks};
@@ -50,6 +48,7 @@ fn wishes(_: &Board, _: Nanos) -> Vec<Scripted> {
     vec![
         ok(upsert_domain("apps", 0)),
         ok(upsert_domain("short", 60)),
+        ok(upsert_domain("brief", 60)),
         ok(desire("web", INSTANCES)),
         ok(desire("small", 1)),
         refused(desire("small", 2), Refusal::Exists),
@@ -91,6 +90,8 @@ fn troubles(_: &Board, _: Nanos) -> Vec<Scripted> {
 }
 
 /// Cell `a` falls silent: its instances become suspects, and what is missing is created.
+///
+/// Three single records come before them, so that the end of a step falls between the two rows of some slot, if it can.
 fn silent_cell(board: &Board, now_ns: Nanos) -> Vec<Scripted> {
     converge_lrps(board, &["b"], now_ns)
 }
@@ -129,7 +130,7 @@ fn draining(_: &Board, _: Nanos) -> Vec<Scripted> {
 fn scaling(_: &Board, _: Nanos) -> Vec<Scripted> {
     let update = |update| Command::UpdateLrp(Box::new(UpdateLrp { process_guid: process("web"), update }));
     let to = |instances| DesiredUpdate { instances: Some(instances), ..DesiredUpdate::default() };
-    let tags = BTreeMap::from([("source_id".to_owned(), MetricTag::Static("renamed".into()))]);
+    let tags = [("source_id".to_owned(), MetricTag::Static("renamed".into()))].into_iter().collect();
     let credentials = ImageCredentials { username: "puller".into(), password: "secret".into() };
     let elsewhere = UpdateLrp { process_guid: process("nobody"), update: to(1) };
     vec![
@@ -189,12 +190,7 @@ fn expiries(board: &Board, now_ns: Nanos) -> Vec<Scripted> {
 
 fn farewells(_: &Board, _: Nanos) -> Vec<Scripted> {
     let remove = |guid| Command::RemoveLrp(RemoveLrp { process_guid: process(guid) });
-    vec![
-        ok(remove("web")),
-        ok(remove("small")),
-        refused(remove("small"), Refusal::NotFound),
-        ok(desire("web", 3)),
-    ]
+    vec![ok(remove("web")), ok(remove("small")), refused(remove("small"), Refusal::NotFound), ok(desire("web", 3))]
 }
 
 fn converge_lrps(board: &Board, alive: &[&str], now_ns: Nanos) -> Vec<Scripted> {
@@ -214,7 +210,7 @@ fn refused(command: Command, refusal: Refusal) -> Scripted {
 }
 
 fn live(names: &[&str]) -> Cells {
-    Cells::Live(names.iter().map(|name| cell(name)).collect::<BTreeSet<CellId>>())
+    Cells::Live(names.iter().map(|name| cell(name)).collect())
 }
 
 pub(super) fn process(guid: &str) -> ProcessGuid {
@@ -239,7 +235,7 @@ fn report(guid: &str, index: i32) -> Report {
     Report {
         net_info: NetInfo { address: format!("10.0.0.{index}"), ..NetInfo::default() },
         internal_routes: vec![format!("{guid}.internal")],
-        metric_tags: Some(BTreeMap::from([("source_id".to_owned(), guid.to_owned())])),
+        metric_tags: Some([("source_id".to_owned(), guid.to_owned())].into_iter().collect()),
         routable: true,
         availability_zone: "z1".into(),
     }
@@ -263,8 +259,8 @@ pub(super) fn desire_with(guid: &str, instances: i32, run_info: Bytes) -> Comman
         resources: Resources { memory_mb: 64, disk_mb: 64, max_pids: 8, root_fs: "preloaded:linux".into() },
         placement_tags: vec!["blue".into()],
         volume_drivers: vec![],
-        routes: BTreeMap::from([("cf-router".to_owned(), Bytes::from_static(b"[]"))]),
-        metric_tags: BTreeMap::from([("source_id".to_owned(), MetricTag::Static(guid.into()))]),
+        routes: [("cf-router".to_owned(), Bytes::from_static(b"[]"))].into_iter().collect(),
+        metric_tags: [("source_id".to_owned(), MetricTag::Static(guid.into()))].into_iter().collect(),
         metrics_guid: guid.into(),
         update_strategy: UpdateStrategy::ROLLING,
         image_credentials: ImageCredentials::default(),

@@ -56,7 +56,7 @@ fn desired(instances: i32) -> DesiredLrp {
         placement_tags: vec![],
         volume_drivers: vec![],
         routes: BTreeMap::from([("internal-router".to_owned(), Bytes::from_static(b"1.internal"))]),
-        metric_tags: BTreeMap::from([("number".to_owned(), MetricTag::Static("1".to_owned()))]),
+        metric_tags: [("number".to_owned(), MetricTag::Static("1".to_owned()))].into(),
         metrics_guid: String::new(),
         update_strategy: UpdateStrategy::ROLLING,
         image_credentials: ImageCredentials::default(),

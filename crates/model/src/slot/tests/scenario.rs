@@ -33,7 +33,7 @@ pub(crate) fn report(number: u8) -> Report {
     Report {
         net_info: NetInfo { address: number.to_string(), ..NetInfo::default() },
         internal_routes: vec![format!("{number}.internal")],
-        metric_tags: Some(BTreeMap::from([("number".to_owned(), number.to_string())])),
+        metric_tags: Some([("number".to_owned(), number.to_string())].into()),
         routable: number % 2 == 1,
         availability_zone: format!("z{number}"),
     }

@@ -41,7 +41,7 @@ fn value_of<T: Copy>(table: &[(u32, T)], number: u32, what: &'static str) -> Res
 }
 
 pub(super) fn schedule(lrp: &DesiredLrp) -> records::Schedule {
-    let metric_tags = lrp.metric_tags.iter().map(|(name, tag)| (name.clone(), metric_tag(tag))).collect();
+    let metric_tags = lrp.metric_tags.iter().map(|(name, tag)| (name.to_owned(), metric_tag(tag))).collect();
     records::Schedule {
         process_guid: lrp.process_guid.to_string(),
         domain: lrp.domain.to_string(),
@@ -51,7 +51,7 @@ pub(super) fn schedule(lrp: &DesiredLrp) -> records::Schedule {
         resources: Some(resources(&lrp.resources)),
         placement_tags: lrp.placement_tags.clone(),
         volume_drivers: lrp.volume_drivers.clone(),
-        routes: lrp.routes.clone(),
+        routes: lrp.routes.iter().map(|(name, json)| (name.to_owned(), bytes::Bytes::copy_from_slice(json))).collect(),
         metric_tags,
         metrics_guid: lrp.metrics_guid.clone(),
         update_strategy: lrp.update_strategy.0,
@@ -80,7 +80,7 @@ pub(super) fn desired(schedule: records::Schedule, run: records::Run) -> Result<
         resources: model_resources(schedule.resources)?,
         placement_tags: schedule.placement_tags,
         volume_drivers: schedule.volume_drivers,
-        routes: schedule.routes,
+        routes: schedule.routes.into(),
         metric_tags: metric_tags.collect::<Result<_, ConvertError>>()?,
         metrics_guid: schedule.metrics_guid,
         update_strategy: UpdateStrategy(schedule.update_strategy),
@@ -101,9 +101,9 @@ fn model_resources(resources: Option<records::Resources>) -> Result<Resources, C
     Ok(Resources { memory_mb, disk_mb, max_pids, root_fs })
 }
 
-fn metric_tag(tag: &MetricTag) -> records::MetricTag {
+fn metric_tag(tag: MetricTag<&str>) -> records::MetricTag {
     let value = match tag {
-        MetricTag::Static(text) => records::MetricTagValue::Static(text.clone()),
+        MetricTag::Static(text) => records::MetricTagValue::Static(text.to_owned()),
         MetricTag::Index => records::MetricTagValue::Index(records::Nothing {}),
         MetricTag::InstanceGuid => records::MetricTagValue::InstanceGuid(records::Nothing {}),
     };
@@ -146,7 +146,9 @@ pub(super) fn actual(lrp: &ActualLrp) -> records::Actual {
         tag: Some(tag(&lrp.tag)),
         presence: number_of(&PRESENCES, &lrp.presence),
         internal_routes: lrp.internal_routes.clone(),
-        metric_tags: lrp.metric_tags.clone().map(|tags| records::ReportedTags { tags }),
+        metric_tags: lrp.metric_tags.as_ref().map(|tags| records::ReportedTags {
+            tags: tags.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        }),
         routable: lrp.routable,
         availability_zone: lrp.availability_zone.clone(),
     }
@@ -175,7 +177,7 @@ pub(super) fn model_actual(record: records::Actual) -> Result<ActualLrp, Convert
         tag: model_tag(record.tag)?,
         presence: value_of(&PRESENCES, record.presence, "presence")?,
         internal_routes: record.internal_routes,
-        metric_tags: record.metric_tags.map(|reported| reported.tags),
+        metric_tags: record.metric_tags.map(|reported| reported.tags.into()),
         routable: record.routable,
         availability_zone: record.availability_zone,
     })

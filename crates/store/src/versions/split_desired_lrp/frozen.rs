@@ -28,12 +28,13 @@ fn desired() -> DesiredLrp {
         resources: Resources { memory_mb: 64, disk_mb: 128, max_pids: 10, root_fs: "preloaded:fs".into() },
         placement_tags: vec!["ssd".into()],
         volume_drivers: vec!["nfs".into(), "nfs".into()],
-        routes: BTreeMap::from([("cf-router".into(), Bytes::from_static(b"[{}]"))]),
-        metric_tags: BTreeMap::from([
+        routes: [("cf-router".into(), Bytes::from_static(b"[{}]"))].into(),
+        metric_tags: [
             ("a".into(), MetricTag::Static("x".into())),
             ("b".into(), MetricTag::Index),
             ("c".into(), MetricTag::InstanceGuid),
-        ]),
+        ]
+        .into(),
         metrics_guid: "metrics".into(),
         update_strategy: UpdateStrategy::RECREATE,
         image_credentials: ImageCredentials { username: "user".into(), password: "hunter2".into() },
@@ -73,7 +74,7 @@ fn actual() -> ActualLrp {
         tag: ModificationTag { epoch: "epoch".into(), index: 5 },
         presence: Presence::Evacuating,
         internal_routes: vec!["app.internal".into()],
-        metric_tags: Some(BTreeMap::from([("a".into(), "x".into())])),
+        metric_tags: Some([("a".into(), "x".into())].into()),
         routable: true,
         availability_zone: "z1".into(),
     }
@@ -341,8 +342,8 @@ prop_compose! {
         (instances, strategy) in any::<(i32, i32)>(),
         (resources, tag, run_info) in (any_resources(), any_tag(), bytes()),
         (placement_tags, volume_drivers) in (texts(), texts()),
-        routes in prop::collection::btree_map(text(), bytes(), 0..3),
-        metric_tags in prop::collection::btree_map(text(), any_metric_tag(), 0..3),
+        routes in prop::collection::btree_map(text(), bytes(), 0..3).prop_map(Into::into),
+        metric_tags in prop::collection::btree_map(text(), any_metric_tag(), 0..3).prop_map(Into::into),
     ) -> DesiredLrp {
         DesiredLrp {
             process_guid: ProcessGuid::parse(&guid).unwrap(),
@@ -377,7 +378,7 @@ prop_compose! {
         (crash_reason, placement_error, availability_zone) in (text(), text(), text()),
         state in prop::sample::select(ActualState::ALL.to_vec()),
         presence in prop::sample::select(vec![Presence::Ordinary, Presence::Evacuating, Presence::Suspect]),
-        metric_tags in prop::option::of(prop::collection::btree_map(text(), text(), 0..3)),
+        metric_tags in prop::option::of(prop::collection::btree_map(text(), text(), 0..3).prop_map(Into::into)),
     ) -> ActualLrp {
         let instance = instance.map(|(instance, cell)| InstanceKey {
             instance_guid: InstanceGuid::parse(&instance).unwrap(),
