@@ -249,6 +249,26 @@ impl Board {
         self.desired.range::<_, ProcessGuid>((last.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded))
     }
 
+    /// Two boards that hold different kinds of records as one.
+    #[must_use]
+    pub fn joined(self, other: Self) -> Self {
+        let mut totals = self.totals;
+        totals.add(&other.totals);
+        Self {
+            revision: self.revision.max(other.revision),
+            desired: self.desired.union(other.desired),
+            slots: self.slots.union(other.slots),
+            tasks: self.tasks.union(other.tasks),
+            domains: self.domains.union(other.domains),
+            slots_by_cell: self.slots_by_cell.union(other.slots_by_cell),
+            slots_by_domain: self.slots_by_domain.union(other.slots_by_domain),
+            desired_by_domain: self.desired_by_domain.union(other.desired_by_domain),
+            tasks_by_cell: self.tasks_by_cell.union(other.tasks_by_cell),
+            totals,
+            quarantine: if self.quarantine.is_empty() { other.quarantine } else { self.quarantine },
+        }
+    }
+
     /// Rebuilds every index from the records and compares. For tests and for the check after a restart.
     pub fn check_indexes(&self) -> Result<(), String> {
         let mut fresh = Board { revision: self.revision, ..Board::default() };

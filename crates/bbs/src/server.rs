@@ -13,6 +13,7 @@ use store::{Mastership, Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::cells::Registry;
 use crate::clock::{Clock, SystemClock};
@@ -134,7 +135,9 @@ impl Start {
         let health_address = address(&health_listener, self.config.health);
         let health_task = tokio::spawn(health::serve(health_listener, status.clone(), health_stopped));
 
+        let opening = Instant::now();
         let store = open().await?;
+        tracing::info!(store = store.describe(), took = ?opening.elapsed(), "the store is open");
         let _ = status.store.set(store.clone());
         let held = store.campaign(&self.config.node).await?;
         let root = store::root::open_root(&*store, &held, &self.clock.fresh_id()).await?;
@@ -146,7 +149,9 @@ impl Start {
         let front = Arc::new(Front { phase: phase.clone(), metrics: metrics.clone(), limits: self.config.limits });
         let api_task = tokio::spawn(listener::serve(api_listener, self.tls.clone(), front, api_stopped.clone()));
 
+        let loading = Instant::now();
         let board = load(&store, &phase).await?;
+        tracing::info!(records = phase.progress().done, took = ?loading.elapsed(), "the records are loaded");
         let ready_with = Ready {
             api: api_address,
             health: health_address,

@@ -21,6 +21,18 @@ impl Totals {
         usize::try_from(self.tasks_by_state[at]).unwrap_or(usize::MAX)
     }
 
+    /// The sums of both, for boards that hold different records.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.desired_list_bytes += other.desired_list_bytes;
+        self.routing_list_bytes += other.routing_list_bytes;
+        self.scheduling_list_bytes += other.scheduling_list_bytes;
+        self.actual_list_bytes += other.actual_list_bytes;
+        self.actual_rows += other.actual_rows;
+        for (sum, more) in self.tasks_by_state.iter_mut().zip(other.tasks_by_state) {
+            *sum += more;
+        }
+    }
+
     pub(super) fn add_slot(&mut self, entry: &SlotEntry) {
         for (_, item) in entry.rows() {
             self.actual_list_bytes += item.framed().len() as u64;
