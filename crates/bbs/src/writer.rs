@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::board::Board;
 use crate::clock::Clock;
-use crate::commands::{Command, Done, Draft, Effect, Setting};
+use crate::commands::{Command, Done, Draft, Setting, TracedEffect};
 use crate::events::Hub;
 use crate::metrics::Metrics;
 
@@ -61,7 +61,7 @@ pub struct WriterParts {
     pub board: Arc<ArcSwap<Board>>,
     pub hub: Arc<Hub>,
     pub clock: Arc<dyn Clock>,
-    pub effects: mpsc::Sender<Effect>,
+    pub effects: mpsc::Sender<TracedEffect>,
     pub metrics: Arc<Metrics>,
     pub task_rejections_max: i32,
 }

@@ -24,6 +24,9 @@ use crate::models::{
 /// Also the limit of a task's annotation.
 pub const ANNOTATION_BYTES_MAX: usize = 10 * 1024;
 
+/// Every instance is a record of its own; a request for billions would exhaust the server before anything else failed.
+pub const INSTANCES_MAX: i32 = 100_000;
+
 /// Minus one means "no limit".
 pub(super) const LOG_RATE_BYTES_PER_SECOND_MIN: i64 = -1;
 
@@ -43,7 +46,7 @@ fn whole(lrp: &DesiredLrp, found: &mut Findings) {
     if !has_scheme(&lrp.root_fs) {
         found.field("rootfs");
     }
-    found.not_negative("instances", lrp.instances);
+    instances(lrp.instances, found);
     found.not_negative("memory_mb", lrp.memory_mb);
     found.not_negative("disk_mb", lrp.disk_mb);
     log_rate(lrp, "log_rate_limit_bytes_per_second", found);
@@ -102,7 +105,7 @@ impl Validate for EnvironmentVariable {
 
 impl Validate for DesiredLrpUpdate {
     fn findings(&self, found: &mut Findings) {
-        found.not_negative("instances", self.instances.unwrap_or_default());
+        instances(self.instances.unwrap_or_default(), found);
         found.at_most("annotation", self.annotation.as_ref().map_or(0, String::len), ANNOTATION_BYTES_MAX);
         routes_length(self.routes.as_ref(), found);
         metric_tags(&self.metric_tags, "", found);
@@ -141,6 +144,12 @@ impl Validate for DesiredLrPsRequest {
     fn findings(&self, _: &mut Findings) {}
 }
 
+fn instances(wanted: i32, found: &mut Findings) {
+    if !(0..=INSTANCES_MAX).contains(&wanted) {
+        found.field("instances");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,6 +186,8 @@ mod tests {
         assert_eq!(changed(|lrp| lrp.root_fs.clear()), "Invalid field: rootfs, Invalid field: rootfs");
         assert_eq!(changed(|lrp| lrp.root_fs = "cflinuxfs4".into()), "Invalid field: rootfs");
         assert_eq!(changed(|lrp| lrp.instances = -1), "Invalid field: instances");
+        assert_eq!(changed(|lrp| lrp.instances = INSTANCES_MAX + 1), "Invalid field: instances");
+        assert_eq!(changed(|lrp| lrp.instances = INSTANCES_MAX), "");
         assert_eq!(changed(|lrp| lrp.memory_mb = -1), "Invalid field: memory_mb");
         assert_eq!(changed(|lrp| lrp.disk_mb = -1), "Invalid field: disk_mb");
         assert_eq!(changed(|lrp| lrp.max_pids = -1), "Invalid field: max_pids");

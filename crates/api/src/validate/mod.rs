@@ -34,7 +34,7 @@ mod task;
 mod volume;
 
 pub use action::ACTION_DEPTH_MAX;
-pub use desired_lrp::ANNOTATION_BYTES_MAX;
+pub use desired_lrp::{ANNOTATION_BYTES_MAX, INSTANCES_MAX};
 pub use findings::{FINDINGS_MAX, Findings, Invalid, STORED_NAME_BYTES_MAX};
 pub use routes::{ROUTE_JSON_DEPTH_MAX, ROUTES_BYTES_MAX, compact_routes, routes_are_json};
 pub use volume::MOUNTED_FILES_BYTES_MAX;

@@ -64,7 +64,7 @@ fn retire(draft: &mut Draft, key: &ActualLrpKey) {
         }
         (Err(_), Some(row)) => {
             if let Some(instance) = row.instance.clone() {
-                draft.effects.push(Effect::StopInstance { key: key.clone(), instance });
+                draft.follow_up(Effect::StopInstance { key: key.clone(), instance });
             }
         }
         (Err(_), None) => {}
@@ -75,6 +75,6 @@ fn update_instance(draft: &mut Draft, key: ActualLrpKey, routes: bool, tags: boo
     let slot = draft.board.slot(&key.process_guid, key.index);
     let instance = slot.ordinary.and_then(|row| row.instance.clone());
     if let (Some(desired), Some(instance)) = (draft.desired(&key.process_guid), instance) {
-        draft.effects.push(Effect::UpdateInstance { desired, key, instance, routes, tags });
+        draft.follow_up(Effect::UpdateInstance { desired, key, instance, routes, tags });
     }
 }

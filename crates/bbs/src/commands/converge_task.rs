@@ -32,7 +32,7 @@ fn carry_out(draft: &mut Draft, decision: Decision) {
         }
         Decision::Auction { guid } => {
             if let Some(task) = draft.task(&guid).filter(|task| task.state == TaskState::Pending) {
-                draft.effects.push(Effect::AuctionTask(task));
+                draft.follow_up(Effect::AuctionTask(task));
             }
         }
         Decision::Demote { guid, seen_updated_ns } => {

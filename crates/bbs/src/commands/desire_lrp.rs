@@ -36,6 +36,6 @@ pub(super) fn create_instances(draft: &mut Draft, lrp: &Arc<DesiredLrp>, indices
         }
     }
     if !created.is_empty() {
-        draft.effects.push(Effect::AuctionLrp { desired: lrp.clone(), indices: created });
+        draft.follow_up(Effect::AuctionLrp { desired: lrp.clone(), indices: created });
     }
 }

@@ -18,7 +18,7 @@ impl DesireTask {
         }
         let task = Task::desire(self.guid, self.domain, self.definition, draft.now_ns());
         let task = draft.put_task(None, task);
-        draft.effects.push(Effect::AuctionTask(task));
+        draft.follow_up(Effect::AuctionTask(task));
         Ok(Done::Ok)
     }
 }

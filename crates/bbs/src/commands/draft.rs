@@ -53,6 +53,20 @@ pub enum Effect {
     CallBack(TaskGuid),
 }
 
+/// An effect and the request that caused it, which the call names in turn.
+#[derive(Clone, Debug)]
+pub struct TracedEffect {
+    pub effect: Effect,
+    /// Empty when nobody asked.
+    pub trace: Arc<str>,
+}
+
+impl From<Effect> for TracedEffect {
+    fn from(effect: Effect) -> Self {
+        Self { effect, trace: Arc::from("") }
+    }
+}
+
 /// An event and the step that makes it true.
 #[derive(Clone, Debug)]
 pub struct Staged {
@@ -67,7 +81,7 @@ pub struct Draft {
     pub setting: Setting,
     pub steps: Vec<Step>,
     pub events: Vec<Staged>,
-    pub effects: Vec<Effect>,
+    pub effects: Vec<TracedEffect>,
     trace: Arc<str>,
     /// A new step begins with the next change.
     closed: bool,
@@ -83,6 +97,11 @@ impl Draft {
     pub fn begin(&mut self, trace: Arc<str>) {
         self.closed = true;
         self.trace = trace;
+    }
+
+    /// Has something done once the change is durable.
+    pub fn follow_up(&mut self, effect: Effect) {
+        self.effects.push(TracedEffect { effect, trace: self.trace.clone() });
     }
 
     pub fn now_ns(&self) -> Nanos {
@@ -199,7 +218,7 @@ impl Draft {
     pub fn auction(&mut self, process_guid: &ProcessGuid, index: i32) -> bool {
         match self.desired(process_guid) {
             Some(desired) => {
-                self.effects.push(Effect::AuctionLrp { desired, indices: vec![index] });
+                self.follow_up(Effect::AuctionLrp { desired, indices: vec![index] });
                 true
             }
             None => false,

@@ -53,7 +53,7 @@ impl MoveTask {
         let after = draft.put_task(Some(before), after);
         call_back_if_completed(draft, &after);
         if let Some(cell) = cancelled_on {
-            draft.effects.push(Effect::CancelTask { guid: self.guid, cell });
+            draft.follow_up(Effect::CancelTask { guid: self.guid, cell });
         }
         Ok(Done::Ok)
     }
@@ -62,6 +62,6 @@ impl MoveTask {
 /// Whoever asked to be told about the end of a task is told.
 pub(super) fn call_back_if_completed(draft: &mut Draft, task: &Arc<Task>) {
     if task.state == TaskState::Completed && !task.definition.completion_callback_url.is_empty() {
-        draft.effects.push(Effect::CallBack(task.guid.clone()));
+        draft.follow_up(Effect::CallBack(task.guid.clone()));
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn stop_instances(draft: &mut Draft, process_guid: &ProcessGuid, from
             draft.change_slot(key, &slot, &outcome, true);
         }
         for (key, instance) in holders(&slot) {
-            draft.effects.push(Effect::StopInstance { key, instance });
+            draft.follow_up(Effect::StopInstance { key, instance });
         }
     }
 }
@@ -66,7 +66,7 @@ fn tell_instances(draft: &mut Draft, before: &DesiredLrp, after: &Arc<DesiredLrp
     let told: Vec<_> = draft.board.slots_of(&after.process_guid).flat_map(|(_, entry)| holders(&entry.slot)).collect();
     for (key, instance) in told {
         if key.index < after.instances {
-            draft.effects.push(Effect::UpdateInstance { desired: after.clone(), key, instance, routes, tags });
+            draft.follow_up(Effect::UpdateInstance { desired: after.clone(), key, instance, routes, tags });
         }
     }
 }

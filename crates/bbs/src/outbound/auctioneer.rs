@@ -61,11 +61,13 @@ impl Auctioneer {
     }
 
     /// Places what arrives until the queue closes.
-    pub(super) async fn run(self, mut orders: mpsc::Receiver<Order>, metrics: Arc<Metrics>) {
+    pub(super) async fn run(self, mut orders: mpsc::Receiver<(Order, Arc<str>)>, metrics: Arc<Metrics>) {
         let mut waiting = Vec::with_capacity(BATCH_ORDERS_MAX);
         while orders.recv_many(&mut waiting, BATCH_ORDERS_MAX).await > 0 {
-            let batch = Batch::merge(waiting.drain(..));
-            let (lrps, tasks) = tokio::join!(self.submit("lrps", &batch.lrps), self.submit("tasks", &batch.tasks));
+            let trace = common_trace(&waiting);
+            let batch = Batch::merge(waiting.drain(..).map(|(order, _)| order));
+            let (lrps, tasks) =
+                tokio::join!(self.submit("lrps", &batch.lrps, &trace), self.submit("tasks", &batch.tasks, &trace));
             let mut failed = false;
             for (kind, elements, outcome) in [("lrps", batch.lrps.len(), lrps), ("tasks", batch.tasks.len(), tasks)] {
                 if let Err(error) = outcome {
@@ -81,25 +83,33 @@ impl Auctioneer {
         }
     }
 
-    async fn submit<T: Serialize>(&self, kind: &str, elements: &[T]) -> Result<(), CallError> {
+    async fn submit<T: Serialize>(&self, kind: &str, elements: &[T], trace: &str) -> Result<(), CallError> {
         if elements.is_empty() {
             return Ok(());
         }
         let body = bytes::Bytes::from(api::json::to_string(elements));
-        match (self.post(&self.url, kind, body.clone()).await, &self.plain) {
-            (Err(CallError::Transport { .. }), Some(plain)) => self.post(plain, kind, body).await,
+        match (self.post(&self.url, kind, body.clone(), trace).await, &self.plain) {
+            (Err(CallError::Transport { .. }), Some(plain)) => self.post(plain, kind, body, trace).await,
             (outcome, _) => outcome,
         }
     }
 
-    async fn post(&self, base: &Url, kind: &str, body: bytes::Bytes) -> Result<(), CallError> {
+    async fn post(&self, base: &Url, kind: &str, body: bytes::Bytes, trace: &str) -> Result<(), CallError> {
         let mut url = base.clone();
         url.path_segments_mut().map_err(|()| CallError::Address)?.pop_if_empty().extend(["v1", kind]);
-        let answer = self.http.send(Request { method: Method::POST, url: &url, body, trace: "" }).await?;
+        let answer = self.http.send(Request { method: Method::POST, url: &url, body, trace }).await?;
         match answer.status {
             StatusCode::ACCEPTED => Ok(()),
             status => Err(CallError::Status { status: status.as_u16() }),
         }
+    }
+}
+
+/// The request that caused the whole batch, if it was one; a batch of several names none.
+fn common_trace(orders: &[(Order, Arc<str>)]) -> Arc<str> {
+    match orders {
+        [(_, first), rest @ ..] if rest.iter().all(|(_, trace)| trace == first) => first.clone(),
+        _ => Arc::from(""),
     }
 }
 

@@ -199,7 +199,7 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    pub(super) async fn run(self, errand: Errand) {
+    pub(super) async fn run(self, errand: Errand, trace: Arc<str>) {
         let name = errand.name();
         let Some(cell) = self.registry.get(errand.cell(), self.clock.now_ns()) else {
             // What a cell that is gone held is withdrawn by convergence, which may also decide that it is not gone.
@@ -207,10 +207,10 @@ impl Runner {
             return;
         };
         let outcome = match &errand {
-            Errand::Stop { key, instance } => self.cells.stop(&cell, key, instance, "").await,
+            Errand::Stop { key, instance } => self.cells.stop(&cell, key, instance, &trace).await,
             Errand::Update { update, .. } if update.is_empty() => Ok(()),
-            Errand::Update { update, .. } => self.cells.update(&cell, update, "").await,
-            Errand::Cancel { guid, .. } => self.cells.cancel_task(&cell, guid, "").await,
+            Errand::Update { update, .. } => self.cells.update(&cell, update, &trace).await,
+            Errand::Cancel { guid, .. } => self.cells.cancel_task(&cell, guid, &trace).await,
         };
         if let Err(error) = outcome {
             self.metrics.cell_call_failures.inc();

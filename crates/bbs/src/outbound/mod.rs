@@ -33,7 +33,7 @@ pub use self::error::{CallError, ConfigError};
 use crate::board::Board;
 use crate::cells::Registry;
 use crate::clock::Clock;
-use crate::commands::Effect;
+use crate::commands::{Effect, TracedEffect};
 use crate::config;
 use crate::metrics::Metrics;
 use crate::writer::Writer;
@@ -43,7 +43,7 @@ const LANE_EFFECTS_MAX: usize = 16_384;
 
 #[derive(Debug)]
 pub struct Parts {
-    pub effects: mpsc::Receiver<Effect>,
+    pub effects: mpsc::Receiver<TracedEffect>,
     pub config: config::Outbound,
     pub registry: Arc<Registry>,
     pub clock: Arc<dyn Clock>,
@@ -93,7 +93,7 @@ pub async fn run_until(parts: Parts, stop: impl Future<Output = ()>) {
         tracing::debug!("no auctioneer is configured; work stays where it is until cells claim it");
     }
     let (errands, queue) = mpsc::channel(LANE_EFFECTS_MAX);
-    lanes.spawn(lane(queue, config.update_workers, move |errand| runner.clone().run(errand)));
+    lanes.spawn(lane(queue, config.update_workers, move |(errand, trace)| runner.clone().run(errand, trace)));
     let (tasks, queue) = mpsc::channel(LANE_EFFECTS_MAX);
     lanes.spawn(lane(queue, config.callback_workers, move |guid| callbacks.clone().run(guid)));
 
@@ -122,30 +122,32 @@ pub async fn run_until(parts: Parts, stop: impl Future<Output = ()>) {
 
 /// Sorts effects into lanes.
 struct Desk {
-    auctions: Option<mpsc::Sender<Order>>,
-    errands: mpsc::Sender<Errand>,
+    auctions: Option<mpsc::Sender<(Order, Arc<str>)>>,
+    errands: mpsc::Sender<(Errand, Arc<str>)>,
     tasks: mpsc::Sender<TaskGuid>,
     metrics: Arc<Metrics>,
 }
 
 impl Desk {
-    fn hand_over(&self, effect: Effect) {
+    fn hand_over(&self, TracedEffect { effect, trace }: TracedEffect) {
         match effect {
-            Effect::AuctionLrp { desired, indices } => self.auction(Order::Lrp { desired, indices }),
-            Effect::AuctionTask(task) => self.auction(Order::Task(task)),
-            Effect::StopInstance { key, instance } => self.put(&self.errands, Errand::Stop { key, instance }),
+            Effect::AuctionLrp { desired, indices } => self.auction(Order::Lrp { desired, indices }, trace),
+            Effect::AuctionTask(task) => self.auction(Order::Task(task), trace),
+            Effect::StopInstance { key, instance } => {
+                self.put(&self.errands, (Errand::Stop { key, instance }, trace));
+            }
             Effect::UpdateInstance { desired, key, instance, routes, tags } => {
                 let update = LrpUpdate::of(&desired, &key, &instance, routes, tags);
-                self.put(&self.errands, Errand::Update { cell: instance.cell_id, update });
+                self.put(&self.errands, (Errand::Update { cell: instance.cell_id, update }, trace));
             }
-            Effect::CancelTask { guid, cell } => self.put(&self.errands, Errand::Cancel { guid, cell }),
+            Effect::CancelTask { guid, cell } => self.put(&self.errands, (Errand::Cancel { guid, cell }, trace)),
             Effect::CallBack(guid) => self.put(&self.tasks, guid),
         }
     }
 
-    fn auction(&self, order: Order) {
+    fn auction(&self, order: Order, trace: Arc<str>) {
         if let Some(auctions) = &self.auctions {
-            self.put(auctions, order);
+            self.put(auctions, (order, trace));
         }
     }
 

@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 use bbs::Board;
 use bbs::cells::{GRACE_NS, PRESENCE_TTL_NS, Registry};
 use bbs::clock::{Clock, ManualClock};
-use bbs::commands::Effect;
+use bbs::commands::TracedEffect;
 use bbs::config::{Limits, Outbound, Timing};
 use bbs::converge::Converger;
 use bbs::events::{Hub, RingLimits};
@@ -39,7 +39,7 @@ pub(crate) struct Assembled {
     pub(crate) phase: Arc<Phase>,
     pub(crate) app: Arc<App>,
     pub(crate) store: Arc<Memory>,
-    pub(crate) effects: mpsc::Receiver<Effect>,
+    pub(crate) effects: mpsc::Receiver<TracedEffect>,
     pub(crate) converger: Converger,
     _stop: watch::Sender<bool>,
 }

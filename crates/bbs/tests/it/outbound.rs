@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use bbs::Board;
 use bbs::cells::{PRESENCE_TTL_NS, Registry};
 use bbs::clock::{Clock, ManualClock};
-use bbs::commands::{Command, DesireTask, Effect, MoveTask, TaskCall};
+use bbs::commands::{Command, DesireTask, Effect, MoveTask, TaskCall, TracedEffect};
 use bbs::config;
 use bbs::events::Hub;
 use bbs::metrics::Metrics;
@@ -35,7 +35,7 @@ struct World {
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     /// What the writer asks for.
-    effects: Option<mpsc::Receiver<Effect>>,
+    effects: Option<mpsc::Receiver<TracedEffect>>,
     config: config::Outbound,
 }
 
@@ -62,7 +62,7 @@ impl World {
         Self { writer, board, registry, clock, metrics, effects: Some(effects), config }
     }
 
-    fn parts(&self, effects: mpsc::Receiver<Effect>) -> Parts {
+    fn parts(&self, effects: mpsc::Receiver<TracedEffect>) -> Parts {
         Parts {
             effects,
             config: self.config.clone(),
@@ -78,7 +78,7 @@ impl World {
     async fn carry_out(&self, effects: impl IntoIterator<Item = Effect>) {
         let (sender, queue) = mpsc::channel(EFFECTS_MAX);
         for effect in effects {
-            sender.try_send(effect).unwrap();
+            sender.try_send(effect.into()).unwrap();
         }
         drop(sender);
         outbound::run(self.parts(queue)).await;
@@ -298,7 +298,7 @@ async fn wishes_gather_while_the_auctioneer_is_busy() {
 
     let (effects, queue) = mpsc::channel(EFFECTS_MAX);
     let running = tokio::spawn(outbound::run(world.parts(queue)));
-    effects.send(auction("a", 0)).await.unwrap();
+    effects.send(auction("a", 0).into()).await.unwrap();
     let first = peer.next().await;
     assert_eq!(first.line, "POST /v1/lrps");
     assert_eq!(
@@ -307,7 +307,7 @@ async fn wishes_gather_while_the_auctioneer_is_busy() {
     );
 
     for effect in [auction("b", 1), Effect::AuctionTask(task), auction("a", 2), auction("b", 0)] {
-        effects.send(effect).await.unwrap();
+        effects.send(effect.into()).await.unwrap();
     }
     // The first answer leaves only when all the others wait: the channel has been read to its end.
     while effects.capacity() < EFFECTS_MAX {
@@ -428,7 +428,7 @@ async fn a_receiver_that_never_answers_is_tried_three_times() {
     world.fail_task("t").await;
     let (effects, queue) = mpsc::channel(EFFECTS_MAX);
     let running = tokio::spawn(outbound::run(world.parts(queue)));
-    effects.send(Effect::CallBack(task_guid("t"))).await.unwrap();
+    effects.send(Effect::CallBack(task_guid("t")).into()).await.unwrap();
     for _ in 0..3 {
         peer.next().await;
     }

@@ -18,7 +18,7 @@ use tokio::task::coop::unconstrained;
 use super::workload::GROUP_APART_NS;
 use crate::board::{Board, SlotKey};
 use crate::clock::Clock;
-use crate::commands::{Command, Done, Effect};
+use crate::commands::{Command, Done, TracedEffect};
 use crate::events::{Hub, Kind, Subscription};
 use crate::load::load;
 use crate::metrics::Metrics;
@@ -73,7 +73,7 @@ pub(super) struct Rig {
     pub(super) clock: Arc<GroupClock>,
     pub(super) writer: Option<Writer>,
     writing: JoinHandle<WriterEnd>,
-    effects: mpsc::Receiver<Effect>,
+    effects: mpsc::Receiver<TracedEffect>,
     streams: [Subscription; 3],
 }
 

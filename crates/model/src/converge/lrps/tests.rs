@@ -1,6 +1,6 @@
 //! One table per rule of the pass, each at its edges; and what a pass must never do.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ fn desired(instances: i32) -> DesiredLrp {
         resources: Resources::default(),
         placement_tags: vec![],
         volume_drivers: vec![],
-        routes: BTreeMap::from([("internal-router".to_owned(), Bytes::from_static(b"1.internal"))]),
+        routes: [("internal-router".to_owned(), Bytes::from_static(b"1.internal"))].into(),
         metric_tags: [("number".to_owned(), MetricTag::Static("1".to_owned()))].into(),
         metrics_guid: String::new(),
         update_strategy: UpdateStrategy::ROLLING,

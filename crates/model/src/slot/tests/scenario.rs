@@ -1,6 +1,5 @@
 //! Slots to begin with, and every call that can be made on one, as data. Tests of events and convergence use it too.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::slot::{Cause, Evacuation, EvacuationPolicy, Outcome, RunningEvacuation, Slot, Stamp};
