@@ -90,7 +90,9 @@ fn is_taken_elsewhere(key: &str) -> bool {
 
 /// The lane of the others does not read what a lane of its own reads: it goes on behind the last key that lane can have.
 fn skip_other_lanes(key: String, lane: Lane) -> String {
-    let other = LANES.iter().find(|other| !other.others && key.strip_prefix(ROOT).is_some_and(|below| below.starts_with(other.below)));
+    let other = LANES
+        .iter()
+        .find(|other| !other.others && key.strip_prefix(ROOT).is_some_and(|below| below.starts_with(other.below)));
     match other {
         Some(other) if lane.others => format!("{ROOT}{}\u{10FFFF}", other.below),
         _ => key,

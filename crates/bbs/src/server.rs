@@ -140,6 +140,8 @@ impl Start {
         tracing::info!(store = store.describe(), took = ?opening.elapsed(), "the store is open");
         let _ = status.store.set(store.clone());
         let held = store.campaign(&self.config.node).await?;
+        metrics.elections.inc();
+        metrics.lock_held.set(1);
         let root = store::root::open_root(&*store, &held, &self.clock.fresh_id()).await?;
         let _ = status.cluster_id.set(root.cluster_id);
 
@@ -165,6 +167,7 @@ impl Start {
         let result = master.wait(stop, &phase, stop_api, api_task).await;
         let held = result?;
         store.resign(held).await?;
+        metrics.lock_held.set(0);
         stop_health.send_replace(true);
         let _ = health_task.await;
         Ok(())
@@ -206,6 +209,8 @@ impl Start {
         let outbound_task = tokio::spawn(outbound::run_until(parts, async {
             let _ = outbound_stopped.await;
         }));
+        let wake = Arc::new(Notify::new());
+        tokio::spawn(wake_on_change(registry.clone(), wake.clone(), stop.clone()));
         let converger = Converger {
             board: board.clone(),
             writer: writer.clone(),
@@ -213,7 +218,7 @@ impl Start {
             clock: self.clock.clone(),
             metrics: metrics.clone(),
             timing: self.config.timing,
-            wake: Arc::new(Notify::new()),
+            wake: wake.clone(),
         };
         let converge_task = tokio::spawn(converger.run(stop.clone()));
         if let Some(path) = self.config.cells_file.clone() {
@@ -282,6 +287,16 @@ impl Master {
             Ok(WriterEnd::Drained(held)) => Ok(held),
             Ok(WriterEnd::Failed(error)) => Err(RunError::StoreFailed(error)),
             Err(_) => Err(RunError::Defect),
+        }
+    }
+}
+
+/// A cell that comes or goes is a reason to look at once.
+async fn wake_on_change(registry: Arc<Registry>, wake: Arc<Notify>, mut stop: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => return,
+            () = registry.changed() => wake.notify_one(),
         }
     }
 }

@@ -112,6 +112,9 @@ impl StatusSource {
 
     /// Gauges that are cheap to read are read when somebody asks.
     pub fn metrics_text(&self) -> String {
+        if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
+            self.metrics.open_files.set(i64::try_from(open.count()).unwrap_or(i64::MAX));
+        }
         if let Some(app) = self.phase.app() {
             let board = app.board.load();
             let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);

@@ -7,11 +7,17 @@
 //! Layout of an entry: length of the key and of the value (4 bytes each, little endian), key, value; entries in key order.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use bytes::Bytes;
+
+/// Room for an entry with a short name and a guid, so that a usual map is packed without growing its buffer.
+const ENTRY_USUAL_BYTES: usize = 64;
+/// More room than this is not asked for in advance.
+const ENTRIES_EXPECTED_MAX: usize = 32;
 
 /// What can be a value in a packed map.
 pub trait PackedValue {
@@ -80,16 +86,16 @@ impl<V: PackedValue> Packed<V> {
     }
 }
 
-impl<V: PackedValue> FromIterator<(String, V)> for Packed<V> {
-    fn from_iter<I: IntoIterator<Item = (String, V)>>(entries: I) -> Self {
-        BTreeMap::from_iter(entries).into()
-    }
-}
-
-impl<V: PackedValue> From<BTreeMap<String, V>> for Packed<V> {
-    fn from(entries: BTreeMap<String, V>) -> Self {
-        let mut bytes = Vec::new();
-        for (key, value) in &entries {
+impl<V: PackedValue> Packed<V> {
+    /// Of entries that come in the order of their keys, each key once, as a map gives them. The first error ends it.
+    ///
+    /// Collecting works for any order, but sorts the entries into a map first; loading a board must not pay for that.
+    pub fn try_from_sorted<E>(entries: impl Iterator<Item = Result<(String, V), E>>) -> Result<Self, E> {
+        let mut bytes = Vec::with_capacity(entries.size_hint().0.min(ENTRIES_EXPECTED_MAX) * ENTRY_USUAL_BYTES);
+        let mut last: Option<String> = None;
+        for entry in entries {
+            let (key, value) = entry?;
+            debug_assert!(last.as_ref().is_none_or(|last| *last < key), "entries are sorted and unique");
             let lengths_at = bytes.len();
             bytes.extend_from_slice(&[0; 8]);
             bytes.extend_from_slice(key.as_bytes());
@@ -100,8 +106,22 @@ impl<V: PackedValue> From<BTreeMap<String, V>> for Packed<V> {
             let value_len = u32::try_from(bytes.len() - value_at).unwrap_or(u32::MAX);
             bytes[lengths_at..lengths_at + 4].copy_from_slice(&key_len.to_le_bytes());
             bytes[lengths_at + 4..lengths_at + 8].copy_from_slice(&value_len.to_le_bytes());
+            last = Some(key);
         }
-        Self { bytes: (!bytes.is_empty()).then(|| bytes.into()), values: PhantomData }
+        Ok(Self { bytes: (!bytes.is_empty()).then(|| bytes.into()), values: PhantomData })
+    }
+}
+
+impl<V: PackedValue> FromIterator<(String, V)> for Packed<V> {
+    fn from_iter<I: IntoIterator<Item = (String, V)>>(entries: I) -> Self {
+        BTreeMap::from_iter(entries).into()
+    }
+}
+
+impl<V: PackedValue> From<BTreeMap<String, V>> for Packed<V> {
+    fn from(entries: BTreeMap<String, V>) -> Self {
+        let Ok(packed) = Self::try_from_sorted(entries.into_iter().map(Ok::<_, Infallible>));
+        packed
     }
 }
 

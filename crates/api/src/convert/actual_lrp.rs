@@ -6,13 +6,63 @@ use model::{
 };
 
 use super::Item;
+use super::fields::{self, Fields};
 use crate::models;
 
-/// The row framed for a list.
+/// The row framed for a list: the bytes of [`actual_lrp`].
 pub fn actual_item(row: &ActualLrp) -> Item {
-    Item::of(&actual_lrp(row))
+    fields::item(|message| {
+        message.sub(1, |key| {
+            key.text(1, row.key.process_guid.as_str());
+            key.number(2, row.key.index);
+            key.text(3, row.key.domain.as_str());
+        });
+        message.sub(2, |key| {
+            if let Some(instance) = &row.instance {
+                key.text(1, instance.instance_guid.as_str());
+                key.text(2, instance.cell_id.as_str());
+            }
+        });
+        message.sub(3, |part| put_net_info(&row.net_info, part));
+        message.number(4, row.crash_count);
+        message.text(5, &row.crash_reason);
+        message.text(6, row.state.as_str());
+        message.text(7, &row.placement_error);
+        message.number(8, row.since_ns);
+        message.sub(9, |part| put_tag(&row.tag, part));
+        message.number(10, i32::from(wire_presence(row.presence)));
+        for hostname in &row.internal_routes {
+            message.sub(11, |route| route.text(1, hostname));
+        }
+        for (name, value) in row.metric_tags.iter().flat_map(|tags| tags.iter()) {
+            message.entry(12, name, |entry, at| entry.text(at, value));
+        }
+        message.always_bool(13, row.routable);
+        message.text(14, &row.availability_zone);
+    })
 }
 
+pub(super) fn put_tag(tag: &ModificationTag, part: &mut Fields<'_>) {
+    part.text(1, &tag.epoch);
+    part.number(2, tag.index);
+}
+
+fn put_net_info(info: &NetInfo, part: &mut Fields<'_>) {
+    part.text(1, &info.address);
+    for port in &info.ports {
+        part.sub(2, |part| {
+            part.number(1, port.container_port);
+            part.number(2, port.host_port);
+            part.number(3, port.container_tls_proxy_port);
+            part.number(4, port.host_tls_proxy_port);
+        });
+    }
+    part.text(3, &info.instance_address);
+    part.number(4, info.preferred_address);
+    part.text(5, &info.instance_ipv6_address);
+}
+
+/// The row as a message, for answers and events that are built of messages.
 pub fn actual_lrp(row: &ActualLrp) -> models::ActualLrp {
     models::ActualLrp {
         actual_lrp_key: Some(wire_key(&row.key)),
@@ -79,7 +129,7 @@ pub(super) fn wire_instance_key(key: Option<&InstanceKey>) -> models::ActualLrpI
     })
 }
 
-pub(super) fn wire_tag(tag: &ModificationTag) -> models::ModificationTag {
+fn wire_tag(tag: &ModificationTag) -> models::ModificationTag {
     models::ModificationTag { epoch: tag.epoch.to_string(), index: tag.index }
 }
 

@@ -7,6 +7,7 @@
 //! scheduling info is a message of its own shape, kept as an item
 //! ```
 //!
+//! Routing and rest lie in one allocation, because most views need both and a board holds hundreds of thousands of them.
 //! The run info, most of the bytes, is shared by all versions of a record: scaling an app copies a few hundred bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,14 +21,15 @@ use model::{
 use prost::Message;
 use prost::encoding::{WireType, decode_key, skip_field};
 
-use super::actual_lrp::wire_tag;
+use super::actual_lrp::put_tag;
+use super::fields::{self, Fields};
 use super::{Item, frame_len, put_frame, put_sub_message};
 use crate::models;
 use crate::validate::{Invalid, compact_routes};
 
 /// The tag that names the source of an app's metrics.
 const SOURCE_ID: &str = "source_id";
-/// Field numbers of `DesiredLRP` that are written or looked for by hand.
+/// Field numbers of `DesiredLRP` that are written in more than one piece, or looked for.
 const METRICS_GUID: u32 = 18;
 const IMAGE_LAYERS: u32 = 34;
 const METRIC_TAGS: u32 = 35;
@@ -43,8 +45,9 @@ pub enum IntakeError {
 /// The encoded pieces of one desired LRP.
 #[derive(Clone, Debug)]
 pub struct Encoded {
-    routing: Bytes,
-    rest: Bytes,
+    /// Routing and rest.
+    head: Bytes,
+    routing_len: usize,
     run_info: Bytes,
     metrics: Bytes,
     scheduling: Item,
@@ -53,12 +56,18 @@ pub struct Encoded {
 
 impl Encoded {
     pub fn of(lrp: &DesiredLrp) -> Self {
+        let mut routing_len = 0;
+        let head = fields::message(|message| {
+            put_routing(lrp, message);
+            routing_len = message.len();
+            put_rest(lrp, message);
+        });
         Self {
-            routing: routing_part(lrp).encode_to_vec().into(),
-            rest: rest_part(lrp).encode_to_vec().into(),
+            head,
+            routing_len,
             run_info: lrp.run_info.clone(),
-            metrics: metrics_part(lrp),
-            scheduling: Item::of(&scheduling_info(lrp)),
+            metrics: fields::message(|message| put_metrics(lrp, message)),
+            scheduling: fields::item(|message| put_scheduling(lrp, message)),
             has_layers: has_layers(&lrp.run_info),
         }
     }
@@ -68,16 +77,16 @@ impl Encoded {
     }
 
     pub fn routing_framed_len(&self) -> usize {
-        frame_len(self.routing.len())
+        frame_len(self.routing_len)
     }
 
     pub fn put_routing(&self, buf: &mut impl BufMut) {
-        put_frame(self.routing.len(), buf);
-        buf.put_slice(&self.routing);
+        put_frame(self.routing_len, buf);
+        buf.put_slice(&self.head[..self.routing_len]);
     }
 
     fn read_len(&self) -> usize {
-        self.routing.len() + self.rest.len() + self.run_info.len() + self.metrics.len()
+        self.head.len() + self.run_info.len() + self.metrics.len()
     }
 
     pub fn framed_len(&self) -> usize {
@@ -87,7 +96,7 @@ impl Encoded {
     /// The whole record as list and get answer it.
     pub fn put(&self, buf: &mut impl BufMut) {
         put_frame(self.read_len(), buf);
-        for piece in [&self.routing, &self.rest, &self.run_info, &self.metrics] {
+        for piece in [&self.head, &self.run_info, &self.metrics] {
             buf.put_slice(piece);
         }
     }
@@ -100,7 +109,7 @@ impl Encoded {
     /// The whole record as the older read revision shows it, framed.
     pub fn r2_item(&self) -> Item {
         let mut bytes = Vec::with_capacity(self.framed_len());
-        for piece in [&self.routing, &self.rest, &self.run_info, &self.metrics] {
+        for piece in [&self.head, &self.run_info, &self.metrics] {
             bytes.put_slice(piece);
         }
         match crate::decode::<models::DesiredLrp>(&bytes) {
@@ -112,17 +121,14 @@ impl Encoded {
 
     /// As field `tag` of an event.
     pub(crate) fn put_in_event(&self, tag: u32, buf: &mut Vec<u8>) {
-        put_sub_message(tag, &[&self.routing, &self.rest, &self.run_info], buf);
+        put_sub_message(tag, &[&self.head, &self.run_info], buf);
     }
 }
 
 /// The record as one message, as events carry it.
 pub fn desired_lrp(lrp: &DesiredLrp) -> models::DesiredLrp {
     let encoded = Encoded::of(lrp);
-    let mut bytes = Vec::new();
-    for piece in [&encoded.routing, &encoded.rest, &encoded.run_info] {
-        bytes.put_slice(piece);
-    }
+    let bytes = [&encoded.head[..], &encoded.run_info[..]].concat();
     crate::decode(&bytes).unwrap_or_default()
 }
 
@@ -207,100 +213,91 @@ fn metric_tags(wire: BTreeMap<String, models::MetricTagValue>) -> Packed<MetricT
         .collect()
 }
 
-fn wire_metric_tag(tag: MetricTag<&str>) -> models::MetricTagValue {
+/// An entry of the metric tags of a `DesiredLRP`.
+fn put_metric_tag(name: &str, tag: MetricTag<&str>, message: &mut Fields<'_>) {
     use models::metric_tag_value::DynamicValue;
-    match tag {
-        MetricTag::Static(text) => models::MetricTagValue { r#static: text.to_owned(), dynamic: 0 },
-        MetricTag::Index => models::MetricTagValue { r#static: String::new(), dynamic: DynamicValue::Index.into() },
-        MetricTag::InstanceGuid => {
-            models::MetricTagValue { r#static: String::new(), dynamic: DynamicValue::InstanceGuid.into() }
-        }
+    message.entry(METRIC_TAGS, name, |entry, at| match tag {
+        // A value that says nothing is left out of its entry.
+        MetricTag::Static("") => {}
+        MetricTag::Static(text) => entry.sub(at, |value| value.text(1, text)),
+        MetricTag::Index => entry.sub(at, |value| value.number(2, i32::from(DynamicValue::Index))),
+        MetricTag::InstanceGuid => entry.sub(at, |value| value.number(2, i32::from(DynamicValue::InstanceGuid))),
+    });
+}
+
+fn put_routes(routes: &Packed<Bytes>, part: &mut Fields<'_>) {
+    for (name, json) in routes.iter() {
+        part.entry(1, name, |entry, at| entry.bytes(at, json));
     }
 }
 
-fn wire_routes(routes: &Packed<Bytes>) -> models::ProtoRoutes {
-    models::ProtoRoutes { routes: routes.iter().map(|(name, json)| (name.to_owned(), json.to_vec())).collect() }
-}
-
-fn routing_part(lrp: &DesiredLrp) -> models::DesiredLrp {
-    models::DesiredLrp {
-        process_guid: lrp.process_guid.to_string(),
-        domain: lrp.domain.to_string(),
-        log_guid: lrp.log_guid.clone(),
-        instances: lrp.instances,
-        routes: Some(wire_routes(&lrp.routes)),
-        modification_tag: Some(wire_tag(&lrp.tag)),
-        metric_tags: lrp.metric_tags.iter().map(|(name, tag)| (name.to_owned(), wire_metric_tag(tag))).collect(),
-        ..Default::default()
+fn put_routing(lrp: &DesiredLrp, message: &mut Fields<'_>) {
+    message.text(1, lrp.process_guid.as_str());
+    message.text(2, lrp.domain.as_str());
+    message.number(4, lrp.instances);
+    message.sub(15, |part| put_routes(&lrp.routes, part));
+    message.text(17, &lrp.log_guid);
+    message.sub(21, |part| put_tag(&lrp.tag, part));
+    for (name, tag) in lrp.metric_tags.iter() {
+        put_metric_tag(name, tag, message);
     }
 }
 
-fn rest_part(lrp: &DesiredLrp) -> models::DesiredLrp {
-    models::DesiredLrp {
-        root_fs: lrp.resources.root_fs.clone(),
-        disk_mb: lrp.resources.disk_mb,
-        memory_mb: lrp.resources.memory_mb,
-        max_pids: lrp.resources.max_pids,
-        metrics_guid: lrp.metrics_guid.clone(),
-        annotation: lrp.annotation.clone(),
-        placement_tags: lrp.placement_tags.clone(),
-        image_username: lrp.image_credentials.username.clone(),
-        image_password: lrp.image_credentials.password.clone(),
-        update_strategy: lrp.update_strategy.0,
-        ..Default::default()
+fn put_rest(lrp: &DesiredLrp, message: &mut Fields<'_>) {
+    message.text(3, &lrp.resources.root_fs);
+    message.number(10, lrp.resources.disk_mb);
+    message.number(11, lrp.resources.memory_mb);
+    message.text(METRICS_GUID, &lrp.metrics_guid);
+    message.text(19, &lrp.annotation);
+    for tag in &lrp.placement_tags {
+        message.always_text(28, tag);
     }
+    message.number(29, lrp.resources.max_pids);
+    message.text(31, &lrp.image_credentials.username);
+    message.text(32, &lrp.image_credentials.password);
+    message.number(39, lrp.update_strategy.0);
 }
 
 /// What reads add so that the older and the newer way to name the metrics source agree.
-fn metrics_part(lrp: &DesiredLrp) -> Bytes {
-    let mut bytes = Vec::new();
+fn put_metrics(lrp: &DesiredLrp, message: &mut Fields<'_>) {
     match lrp.metric_tags.get(SOURCE_ID) {
-        Some(MetricTag::Static(source)) if lrp.metrics_guid.is_empty() => {
-            prost::encoding::string::encode(METRICS_GUID, &source.to_owned(), &mut bytes);
-        }
+        Some(MetricTag::Static(source)) if lrp.metrics_guid.is_empty() => message.always_text(METRICS_GUID, source),
         None if !lrp.metrics_guid.is_empty() => {
-            let tag = wire_metric_tag(MetricTag::Static(&lrp.metrics_guid));
-            let entry = BTreeMap::from([(SOURCE_ID.to_owned(), tag)]);
-            prost::encoding::btree_map::encode(
-                prost::encoding::string::encode,
-                prost::encoding::string::encoded_len,
-                prost::encoding::message::encode,
-                prost::encoding::message::encoded_len,
-                METRIC_TAGS,
-                &entry,
-                &mut bytes,
-            );
+            put_metric_tag(SOURCE_ID, MetricTag::Static(&lrp.metrics_guid), message);
         }
         _ => {}
     }
-    bytes.into()
 }
 
-fn scheduling_info(lrp: &DesiredLrp) -> models::DesiredLrpSchedulingInfo {
-    models::DesiredLrpSchedulingInfo {
-        desired_lrp_key: Some(models::DesiredLrpKey {
-            process_guid: lrp.process_guid.to_string(),
-            domain: lrp.domain.to_string(),
-            log_guid: lrp.log_guid.clone(),
-        }),
-        annotation: lrp.annotation.clone(),
-        instances: lrp.instances,
-        desired_lrp_resource: Some(models::DesiredLrpResource {
-            memory_mb: lrp.resources.memory_mb,
-            disk_mb: lrp.resources.disk_mb,
-            root_fs: lrp.resources.root_fs.clone(),
-            max_pids: lrp.resources.max_pids,
-        }),
-        routes: Some(wire_routes(&lrp.routes)),
-        modification_tag: Some(wire_tag(&lrp.tag)),
-        volume_placement: Some(models::VolumePlacement { driver_names: lrp.volume_drivers.clone() }),
-        placement_tags: lrp.placement_tags.clone(),
+fn put_scheduling(lrp: &DesiredLrp, message: &mut Fields<'_>) {
+    message.sub(1, |key| {
+        key.text(1, lrp.process_guid.as_str());
+        key.text(2, lrp.domain.as_str());
+        key.text(3, &lrp.log_guid);
+    });
+    message.text(2, &lrp.annotation);
+    message.number(3, lrp.instances);
+    message.sub(4, |resource| {
+        resource.number(1, lrp.resources.memory_mb);
+        resource.number(2, lrp.resources.disk_mb);
+        resource.text(3, &lrp.resources.root_fs);
+        resource.number(4, lrp.resources.max_pids);
+    });
+    message.sub(5, |part| put_routes(&lrp.routes, part));
+    message.sub(6, |part| put_tag(&lrp.tag, part));
+    message.sub(7, |placement| {
+        for driver in &lrp.volume_drivers {
+            placement.always_text(1, driver);
+        }
+    });
+    for tag in &lrp.placement_tags {
+        message.always_text(8, tag);
     }
 }
 
 /// Walks the top-level fields only: cheap enough to do for every record at start-up.
-fn has_layers(run_info: &Bytes) -> bool {
-    let mut rest = run_info.clone();
+fn has_layers(run_info: &[u8]) -> bool {
+    let mut rest = run_info;
     let limit = prost::encoding::DecodeContext::default();
     while !rest.is_empty() {
         match decode_key(&mut rest) {

@@ -12,6 +12,7 @@ mod actual_lrp;
 mod cell;
 pub mod desired_lrp;
 mod event;
+mod fields;
 mod task;
 
 pub use actual_lrp::{

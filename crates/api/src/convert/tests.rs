@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use model::event::{DesiredEvent, Event, InstanceEvent, TaskEvent};
 use model::{
-    ActualLrp, ActualLrpKey, DesiredUpdate, DomainName, InstanceKey, ModificationTag, Presence, ProcessGuid, Task,
-    TaskGuid,
+    ActualLrp, ActualLrpKey, ActualState, CellId, DesiredUpdate, DomainName, ImageCredentials, InstanceGuid,
+    InstanceKey, MetricTag, ModificationTag, NetInfo, PortMapping, Presence, ProcessGuid, Resources, Task, TaskGuid,
+    UpdateStrategy,
 };
+use proptest::prelude::*;
 use prost::Message;
 
 use super::desired_lrp::{self, Encoded};
@@ -194,10 +196,7 @@ fn a_report_without_routable_is_routable_and_the_oldest_start_knows_no_routes() 
 
 #[test]
 fn a_change_event_names_the_instance_that_had_the_row() {
-    let by = InstanceKey {
-        instance_guid: model::InstanceGuid::parse("ig").unwrap(),
-        cell_id: model::CellId::parse("cell").unwrap(),
-    };
+    let by = InstanceKey { instance_guid: InstanceGuid::parse("ig").unwrap(), cell_id: CellId::parse("cell").unwrap() };
     let report = report_of_start(models::StartActualLrpRequest::default(), false);
     let tag = ModificationTag::first("e".into());
     let running = ActualLrp::running(row().key, by, report, Presence::Ordinary, tag, 1);
@@ -245,4 +244,202 @@ fn rows_survive_the_wire() {
     let shown = actual_lrp(&row());
     assert_eq!(shown.state, "UNCLAIMED");
     assert_eq!(models::ActualLrp::decode(actual_item(&row()).message()).unwrap(), shown);
+}
+
+// What is written by hand must be what the generated messages would say, byte for byte.
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![Just(String::new()), "\\PC{0,12}", "[a-z]{120,140}"]
+}
+
+fn id() -> impl Strategy<Value = String> {
+    prop_oneof!["[a-z0-9-]{1,40}", "\\PC{1,10}"]
+}
+
+fn texts() -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec(text(), 0..3)
+}
+
+fn tag() -> impl Strategy<Value = ModificationTag> {
+    (text(), any::<u32>()).prop_map(|(epoch, index)| ModificationTag { epoch: epoch.into(), index })
+}
+
+prop_compose! {
+    fn net_info()(
+        (address, instance_address, instance_ipv6_address) in (text(), text(), text()),
+        ports in prop::collection::vec(any::<[u32; 4]>(), 0..12),
+        preferred_address in any::<i32>(),
+    ) -> NetInfo {
+        let port = |[container_port, host_port, container_tls_proxy_port, host_tls_proxy_port]: [u32; 4]| PortMapping {
+            container_port, host_port, container_tls_proxy_port, host_tls_proxy_port,
+        };
+        let ports = ports.into_iter().map(port).collect();
+        NetInfo { address, ports, instance_address, preferred_address, instance_ipv6_address }
+    }
+}
+
+prop_compose! {
+    fn any_row()(
+        (process_guid, index, domain) in (id(), prop_oneof![Just(0), any::<i32>()], id()),
+        instance in prop::option::of((id(), id())),
+        net_info in prop_oneof![Just(NetInfo::default()), net_info()],
+        (crash_count, crash_reason, placement_error) in (any::<i32>(), text(), text()),
+        (state, since_ns, tag) in (prop::sample::select(ActualState::ALL.to_vec()), any::<i64>(), tag()),
+        presence in prop::sample::select(vec![Presence::Ordinary, Presence::Evacuating, Presence::Suspect]),
+        (internal_routes, routable, availability_zone) in (texts(), any::<bool>(), text()),
+        metric_tags in prop::option::of(prop::collection::btree_map(text(), text(), 0..4)),
+    ) -> ActualLrp {
+        let process_guid = ProcessGuid::parse(&process_guid).unwrap();
+        let instance = instance.map(|(guid, cell)| InstanceKey {
+            instance_guid: InstanceGuid::parse(&guid).unwrap(),
+            cell_id: CellId::parse(&cell).unwrap(),
+        });
+        ActualLrp {
+            key: ActualLrpKey { process_guid, index, domain: DomainName::parse(&domain).unwrap() },
+            metric_tags: metric_tags.map(Into::into),
+            instance, net_info, crash_count, crash_reason, state, placement_error, since_ns, tag, presence,
+            internal_routes, routable, availability_zone,
+        }
+    }
+}
+
+fn metric_tags() -> impl Strategy<Value = BTreeMap<String, MetricTag>> {
+    let name = prop_oneof![Just("source_id".to_owned()), text()];
+    let tag = prop_oneof![text().prop_map(MetricTag::Static), Just(MetricTag::Index), Just(MetricTag::InstanceGuid)];
+    prop::collection::btree_map(name, tag, 0..4)
+}
+
+fn routes() -> impl Strategy<Value = BTreeMap<String, Bytes>> {
+    prop::collection::btree_map(text(), prop::collection::vec(any::<u8>(), 0..200).prop_map(Bytes::from), 0..3)
+}
+
+prop_compose! {
+    fn any_desired()(
+        (process_guid, domain) in (id(), id()),
+        (log_guid, annotation, metrics_guid, root_fs) in (text(), text(), text(), text()),
+        [instances, memory_mb, disk_mb, max_pids, update_strategy] in any::<[i32; 5]>(),
+        (placement_tags, volume_drivers) in (texts(), texts()),
+        (routes, metric_tags) in (routes(), metric_tags()),
+        (username, password, tag) in (text(), text(), tag()),
+    ) -> model::DesiredLrp {
+        model::DesiredLrp {
+            process_guid: ProcessGuid::parse(&process_guid).unwrap(),
+            domain: DomainName::parse(&domain).unwrap(),
+            resources: Resources { memory_mb, disk_mb, max_pids, root_fs },
+            routes: routes.into(),
+            metric_tags: metric_tags.into(),
+            update_strategy: UpdateStrategy(update_strategy),
+            image_credentials: ImageCredentials { username, password },
+            run_info: Bytes::from_static(b"\xd8\x01\x3c"),
+            log_guid, annotation, instances, placement_tags, volume_drivers, metrics_guid, tag,
+        }
+    }
+}
+
+fn metric_tag_message(tag: MetricTag<&str>) -> models::MetricTagValue {
+    use models::metric_tag_value::DynamicValue;
+    let (text, dynamic) = match tag {
+        MetricTag::Static(text) => (text, DynamicValue::Invalid),
+        MetricTag::Index => ("", DynamicValue::Index),
+        MetricTag::InstanceGuid => ("", DynamicValue::InstanceGuid),
+    };
+    models::MetricTagValue { r#static: text.to_owned(), dynamic: dynamic.into() }
+}
+
+fn tag_message(lrp: &model::DesiredLrp) -> models::ModificationTag {
+    models::ModificationTag { epoch: lrp.tag.epoch.to_string(), index: lrp.tag.index }
+}
+
+fn routes_message(lrp: &model::DesiredLrp) -> models::ProtoRoutes {
+    models::ProtoRoutes { routes: lrp.routes.iter().map(|(name, json)| (name.to_owned(), json.to_vec())).collect() }
+}
+
+fn routing_message(lrp: &model::DesiredLrp) -> models::DesiredLrp {
+    models::DesiredLrp {
+        process_guid: lrp.process_guid.to_string(),
+        domain: lrp.domain.to_string(),
+        log_guid: lrp.log_guid.clone(),
+        instances: lrp.instances,
+        routes: Some(routes_message(lrp)),
+        modification_tag: Some(tag_message(lrp)),
+        metric_tags: lrp.metric_tags.iter().map(|(name, tag)| (name.to_owned(), metric_tag_message(tag))).collect(),
+        ..Default::default()
+    }
+}
+
+fn rest_message(lrp: &model::DesiredLrp) -> models::DesiredLrp {
+    models::DesiredLrp {
+        root_fs: lrp.resources.root_fs.clone(),
+        disk_mb: lrp.resources.disk_mb,
+        memory_mb: lrp.resources.memory_mb,
+        max_pids: lrp.resources.max_pids,
+        metrics_guid: lrp.metrics_guid.clone(),
+        annotation: lrp.annotation.clone(),
+        placement_tags: lrp.placement_tags.clone(),
+        image_username: lrp.image_credentials.username.clone(),
+        image_password: lrp.image_credentials.password.clone(),
+        update_strategy: lrp.update_strategy.0,
+        ..Default::default()
+    }
+}
+
+fn scheduling_message(lrp: &model::DesiredLrp) -> models::DesiredLrpSchedulingInfo {
+    models::DesiredLrpSchedulingInfo {
+        desired_lrp_key: Some(models::DesiredLrpKey {
+            process_guid: lrp.process_guid.to_string(),
+            domain: lrp.domain.to_string(),
+            log_guid: lrp.log_guid.clone(),
+        }),
+        annotation: lrp.annotation.clone(),
+        instances: lrp.instances,
+        desired_lrp_resource: Some(models::DesiredLrpResource {
+            memory_mb: lrp.resources.memory_mb,
+            disk_mb: lrp.resources.disk_mb,
+            root_fs: lrp.resources.root_fs.clone(),
+            max_pids: lrp.resources.max_pids,
+        }),
+        routes: Some(routes_message(lrp)),
+        modification_tag: Some(tag_message(lrp)),
+        volume_placement: Some(models::VolumePlacement { driver_names: lrp.volume_drivers.clone() }),
+        placement_tags: lrp.placement_tags.clone(),
+    }
+}
+
+/// What reads add about the source of metrics.
+fn metrics_bytes(lrp: &model::DesiredLrp) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match lrp.metric_tags.get("source_id") {
+        Some(MetricTag::Static(source)) if lrp.metrics_guid.is_empty() => {
+            prost::encoding::string::encode(18, &source.to_owned(), &mut bytes);
+        }
+        None if !lrp.metrics_guid.is_empty() => {
+            let tag = metric_tag_message(MetricTag::Static(&lrp.metrics_guid));
+            let metric_tags = BTreeMap::from([("source_id".to_owned(), tag)]);
+            bytes = models::DesiredLrp { metric_tags, ..Default::default() }.encode_to_vec();
+        }
+        _ => {}
+    }
+    bytes
+}
+
+proptest! {
+    #[test]
+    fn a_row_is_encoded_as_its_message_would_be(row in any_row()) {
+        prop_assert_eq!(actual_item(&row), Item::of(&actual_lrp(&row)));
+    }
+
+    #[test]
+    fn a_desired_lrp_is_encoded_as_its_messages_would_be(lrp in any_desired()) {
+        let encoded = Encoded::of(&lrp);
+        let routing = routing_message(&lrp).encode_to_vec();
+        let mut shown = BytesMut::new();
+        encoded.put_routing(&mut shown);
+        prop_assert_eq!(shown.freeze(), Item::frame(&routing).framed().clone());
+
+        let whole = [routing, rest_message(&lrp).encode_to_vec(), lrp.run_info.to_vec(), metrics_bytes(&lrp)].concat();
+        let mut shown = BytesMut::new();
+        encoded.put(&mut shown);
+        prop_assert_eq!(shown.freeze(), Item::frame(&whole).framed().clone());
+        prop_assert_eq!(encoded.scheduling(), &Item::of(&scheduling_message(&lrp)));
+    }
 }

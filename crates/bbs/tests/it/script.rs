@@ -60,7 +60,8 @@ impl Play {
             answer => writeln!(self.transcript, "{line}: {answer}").unwrap(),
         }
         let effects = std::iter::from_fn(|| self.world.effects.try_recv().ok());
-        let mut effects: Vec<_> = effects.map(|traced| told(&traced.effect)).filter(|told| !told.contains("fence")).collect();
+        let mut effects: Vec<_> =
+            effects.map(|traced| told(&traced.effect)).filter(|told| !told.contains("fence")).collect();
         // The passes over LRPs and tasks run side by side, so what they ask for comes in no particular order.
         effects.sort();
         self.events().await;

@@ -53,8 +53,9 @@ pub(super) struct Cycles {
 }
 
 /// Runs cycles with all clients until the duration is over or every instance has crashed as often as it may. Half of
-/// the crashes that are left may be used, so that a second run finds some too.
-pub(super) async fn run(load: &Load, share: u64) -> Cycles {
+/// the crashes that are left may be used, so that a second run finds some too. With a pace, clients together offer that
+/// many calls a second and no more.
+pub(super) async fn run(load: &Load, share: u64, pace_per_s: Option<f64>) -> Cycles {
     let all = load.fleet.instances() * CRASHES_PER_INSTANCE_MAX;
     let from = load.crashes.load(Ordering::Relaxed);
     let end = from + (all - from.min(all)) / share.max(1);
@@ -62,9 +63,12 @@ pub(super) async fn run(load: &Load, share: u64) -> Cycles {
     let stop = Stop::new();
     let (before, watch) = (load.cpu(), Stopwatch::start());
     let mut workers = JoinSet::new();
-    for _ in 0..load.settings.clients.min(load.fleet.instances()) {
+    let clients = load.settings.clients.min(load.fleet.instances());
+    let pause = pace_per_s.map(|pace| Duration::from_secs_f64(NAMES.len() as f64 * clients as f64 / pace));
+    for _ in 0..clients {
         let worker = Worker::new(&load.target);
-        workers.spawn(work(worker, load.fleet, Arc::clone(&cursor), end, stop.clone()));
+        let share = Share { cursor: Arc::clone(&cursor), end, pause };
+        workers.spawn(work(worker, load.fleet, share, stop.clone()));
     }
     let timer = tokio::spawn({
         let (stop, duration) = (stop.clone(), load.settings.duration);
@@ -80,11 +84,22 @@ pub(super) async fn run(load: &Load, share: u64) -> Cycles {
     Cycles { tallies, seconds: watch.seconds(), cpu: Some((before, load.cpu())), whole }
 }
 
-async fn work(mut worker: Worker, fleet: Fleet, cursor: Arc<AtomicU64>, end: u64, stop: Stop) -> [Tally; 3] {
+/// Where a worker finds its next instance, and how long it takes for one.
+struct Share {
+    cursor: Arc<AtomicU64>,
+    end: u64,
+    pause: Option<Duration>,
+}
+
+async fn work(mut worker: Worker, fleet: Fleet, share: Share, stop: Stop) -> [Tally; 3] {
     let mut tallies = NAMES.map(|_| Tally::default());
+    let mut ticks = share.pause.map(tokio::time::interval);
     while !stop.is_set() && !worker.has_given_up() {
-        let number = cursor.fetch_add(1, Ordering::Relaxed);
-        if number >= end {
+        if let Some(ticks) = &mut ticks {
+            ticks.tick().await;
+        }
+        let number = share.cursor.fetch_add(1, Ordering::Relaxed);
+        if number >= share.end {
             break;
         }
         let instance = fleet.instance(number % fleet.instances());

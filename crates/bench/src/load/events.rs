@@ -1,6 +1,7 @@
 //! Subscribers: how many events arrive, and what they cost the writers.
 //!
-//! The same cycles run twice, without subscribers and with them. A cycle says five things (see [`EVENTS_PER_CYCLE`]), so it is
+//! The same cycles run without subscribers and with them: as fast as the machine allows, where subscribers and writers fight
+//! for the same cores, and at a fixed pace, where it shows whether subscribers hold writers up. A cycle says five things (see [`EVENTS_PER_CYCLE`]), so it is
 //! known what each subscriber must get; what is missing when the stream has become quiet counts as a failure, and so does
 //! a stream that the server has ended.
 
@@ -22,6 +23,12 @@ use crate::stopwatch::Stopwatch;
 pub const DELIVERED: &str = "events delivered";
 pub const ALONE: &str = "writes without subscribers";
 pub const WATCHED: &str = "writes with subscribers";
+pub const PACED_ALONE: &str = "paced writes without subscribers";
+pub const PACED_WATCHED: &str = "paced writes with subscribers";
+pub const PACED_DELIVERED: &str = "events delivered at that pace";
+
+/// What the writers offer when they do not take all they can get: enough for 200,000 events a second to 50 subscribers.
+pub const PACE_PER_S: f64 = 2_500.0;
 
 /// A stream is quiet when nothing has arrived for so long.
 const QUIET: Duration = Duration::from_millis(500);
@@ -30,12 +37,20 @@ const DRAIN_MAX: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(load: &Load) -> Vec<Measure> {
     // Half of the crashes that the fleet can take are for the first run.
-    let alone = cycle::run(load, 2).await;
+    let alone = cycle::run(load, 2, None).await;
     let mut found = Vec::from_iter(named(ALONE, measures(NAMES, &alone.tallies, alone.seconds, alone.cpu)));
+    found.extend(watched(load, None, [WATCHED, DELIVERED]).await);
+    let paced = cycle::run(load, 2, Some(PACE_PER_S)).await;
+    found.extend(named(PACED_ALONE, measures(NAMES, &paced.tallies, paced.seconds, paced.cpu)));
+    found.extend(watched(load, Some(PACE_PER_S), [PACED_WATCHED, PACED_DELIVERED]).await);
+    found
+}
 
+/// One run with subscribers: what the writers did, and what the subscribers got.
+async fn watched(load: &Load, pace_per_s: Option<f64>, [writes, events]: [&str; 2]) -> Vec<Measure> {
     let (mut subscribers, counters, mut delivered) = subscribe(load).await;
     let watch = Stopwatch::start();
-    let watched = cycle::run(load, 1).await;
+    let watched = cycle::run(load, 2, pace_per_s).await;
     let expected = watched.whole * EVENTS_PER_CYCLE;
     let seconds = drain(&counters, &watch, expected).await;
     subscribers.abort_all();
@@ -53,8 +68,8 @@ pub(super) async fn run(load: &Load) -> Vec<Measure> {
             delivered.failure(format!("a subscriber got {got} of {expected} events"));
         }
     }
-    found.extend(named(WATCHED, measures(NAMES, &watched.tallies, watched.seconds, watched.cpu)));
-    let mut measure = Measure::of(DELIVERED, &delivered, seconds);
+    let mut found = Vec::from_iter(named(writes, measures(NAMES, &watched.tallies, watched.seconds, watched.cpu)));
+    let mut measure = Measure::of(events, &delivered, seconds);
     measure.bytes = delivered.bytes as f64;
     found.push(measure);
     found

@@ -20,7 +20,7 @@ pub(super) async fn run(load: &Load) -> Vec<Measure> {
     let watch = Stopwatch::start();
     let polls = Polls::start(load, Pace::of_cells(load.fleet.cells), &stop);
     let bulk = tokio::spawn(read_lists(Worker::new(&load.target), stop.clone()));
-    let cycles = cycle::run(load, 1).await;
+    let cycles = cycle::run(load, 1, None).await;
     stop.set();
     let mut found = measures(cycle::NAMES, &cycles.tallies, cycles.seconds, cycles.cpu);
     found.extend(polls.finish(watch.seconds()).await);

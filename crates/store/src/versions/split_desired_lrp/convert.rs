@@ -3,10 +3,11 @@
 //! Promise: to a record and back gives the same entity. From a record there is one door, and it checks: an id that is
 //! empty, a state nobody knows or a missing part is an error that says so, without showing a value.
 
+use bytes::Bytes;
 use model::{
     ActualLrp, ActualLrpKey, ActualState, CellId, DesiredLrp, Domain, DomainName, IdError, ImageCredentials,
-    InstanceGuid, InstanceKey, MetricTag, ModificationTag, NetInfo, PortMapping, Presence, ProcessGuid, Resources,
-    Task, TaskDefinition, TaskGuid, TaskState, UpdateStrategy,
+    InstanceGuid, InstanceKey, MetricTag, ModificationTag, NetInfo, Packed, PortMapping, Presence, ProcessGuid,
+    Resources, Task, TaskDefinition, TaskGuid, TaskState, UpdateStrategy,
 };
 use thiserror::Error;
 
@@ -20,8 +21,6 @@ pub(super) enum ConvertError {
     Missing(&'static str),
     #[error("the record has {what} {number}, which this version does not know")]
     Unknown { what: &'static str, number: u32 },
-    #[error("its two records name different LRPs")]
-    Mismatch,
 }
 
 const ACTUAL_STATES: [(u32, ActualState); 4] =
@@ -51,7 +50,7 @@ pub(super) fn schedule(lrp: &DesiredLrp) -> records::Schedule {
         resources: Some(resources(&lrp.resources)),
         placement_tags: lrp.placement_tags.clone(),
         volume_drivers: lrp.volume_drivers.clone(),
-        routes: lrp.routes.iter().map(|(name, json)| (name.to_owned(), bytes::Bytes::copy_from_slice(json))).collect(),
+        routes: lrp.routes.iter().map(|(name, json)| (name.to_owned(), Bytes::copy_from_slice(json))).collect(),
         metric_tags,
         metrics_guid: lrp.metrics_guid.clone(),
         update_strategy: lrp.update_strategy.0,
@@ -65,14 +64,15 @@ pub(super) fn run(lrp: &DesiredLrp) -> records::Run {
     records::Run { process_guid: lrp.process_guid.to_string(), run_info: lrp.run_info.clone() }
 }
 
-/// The entity is there when both of its records are.
-pub(super) fn desired(schedule: records::Schedule, run: records::Run) -> Result<DesiredLrp, ConvertError> {
-    if schedule.process_guid != run.process_guid {
-        return Err(ConvertError::Mismatch);
-    }
+/// The entity is there when both of its records are: `guid` is what both of them name.
+pub(super) fn desired(
+    guid: ProcessGuid,
+    schedule: records::Schedule,
+    run_info: Bytes,
+) -> Result<DesiredLrp, ConvertError> {
     let metric_tags = schedule.metric_tags.into_iter().map(|(name, tag)| Ok((name, model_metric_tag(tag)?)));
     Ok(DesiredLrp {
-        process_guid: ProcessGuid::parse(&schedule.process_guid)?,
+        process_guid: guid,
         domain: DomainName::parse(&schedule.domain)?,
         log_guid: schedule.log_guid,
         annotation: schedule.annotation,
@@ -81,12 +81,12 @@ pub(super) fn desired(schedule: records::Schedule, run: records::Run) -> Result<
         placement_tags: schedule.placement_tags,
         volume_drivers: schedule.volume_drivers,
         routes: schedule.routes.into(),
-        metric_tags: metric_tags.collect::<Result<_, ConvertError>>()?,
+        metric_tags: Packed::try_from_sorted::<ConvertError>(metric_tags)?,
         metrics_guid: schedule.metrics_guid,
         update_strategy: UpdateStrategy(schedule.update_strategy),
         image_credentials: ImageCredentials { username: schedule.image_username, password: schedule.image_password },
         tag: model_tag(schedule.tag)?,
-        run_info: run.run_info,
+        run_info,
     })
 }
 

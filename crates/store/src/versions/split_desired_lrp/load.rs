@@ -10,9 +10,12 @@ use bytes::Bytes;
 use model::{ActualLrp, DesiredLrp, Domain, ProcessGuid, Task};
 use prost::Message;
 
-use super::keys::{self, Kind};
+use super::keys::{self, Kind, Place};
 use super::{VERSION, convert, records};
 use crate::record::{self, Encoding};
+
+const RUN_MISSING: &str = "its run record is missing or unreadable";
+const SCHEDULE_MISSING: &str = "its schedule record is missing or unreadable";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entity {
@@ -33,9 +36,9 @@ pub struct Quarantined {
 /// DesiredLRPs.
 #[derive(Debug, Default)]
 pub struct Loader {
-    /// Halves that wait for the other one, by process guid.
-    schedules: HashMap<String, (String, records::Schedule)>,
-    runs: HashMap<String, (String, records::Run)>,
+    /// Halves that wait for the other one. Their keys are not kept: the guid tells them, which was checked.
+    schedules: HashMap<ProcessGuid, records::Schedule>,
+    runs: HashMap<ProcessGuid, Bytes>,
     quarantined: Vec<Quarantined>,
 }
 
@@ -53,11 +56,11 @@ impl Loader {
 
     /// Everything that could not be read, halves without their other half included.
     pub fn finish(mut self) -> Vec<Quarantined> {
-        for (key, _) in std::mem::take(&mut self.schedules).into_values() {
-            self.quarantine(key, "its run record is missing or unreadable".to_owned());
+        for guid in std::mem::take(&mut self.schedules).into_keys() {
+            self.quarantine(keys::schedule(&guid), RUN_MISSING.to_owned());
         }
-        for (key, _) in std::mem::take(&mut self.runs).into_values() {
-            self.quarantine(key, "its schedule record is missing or unreadable".to_owned());
+        for guid in std::mem::take(&mut self.runs).into_keys() {
+            self.quarantine(keys::run(&guid), SCHEDULE_MISSING.to_owned());
         }
         self.quarantined.sort_by(|a, b| a.key.cmp(&b.key));
         self.quarantined
@@ -70,37 +73,36 @@ impl Loader {
     fn read(&mut self, key: &str, value: &Bytes) -> Result<Option<Entity>, String> {
         let kind = Kind::of(key).ok_or("its key names no kind of record of this version")?;
         let payload = payload(value)?;
-        let (entity, own_key) = match kind {
+        let entity = match kind {
             Kind::Schedule => return self.read_schedule(key, payload),
             Kind::Run => return self.read_run(key, payload),
             Kind::Actual => {
                 let actual = convert::model_actual(parse(payload)?).map_err(|error| error.to_string())?;
-                let own_key = keys::actual(&actual.key, actual.presence);
-                (Entity::Actual(actual), own_key)
+                belongs(key, Place::Actual(&actual.key, actual.presence))?;
+                Entity::Actual(actual)
             }
             Kind::Task => {
                 let task = convert::model_task(parse(payload)?).map_err(|error| error.to_string())?;
-                let own_key = keys::task(&task.guid);
-                (Entity::Task(task), own_key)
+                belongs(key, Place::Task(&task.guid))?;
+                Entity::Task(task)
             }
             Kind::Domain => {
                 let domain = convert::model_domain(&parse(payload)?).map_err(|error| error.to_string())?;
-                let own_key = keys::domain(&domain.name);
-                (Entity::Domain(domain), own_key)
+                belongs(key, Place::Domain(&domain.name))?;
+                Entity::Domain(domain)
             }
         };
-        same_key(key, &own_key)?;
         Ok(Some(entity))
     }
 
     fn read_schedule(&mut self, key: &str, payload: Bytes) -> Result<Option<Entity>, String> {
         let schedule: records::Schedule = parse(payload)?;
-        let guid = schedule.process_guid.clone();
-        same_key(key, &keys::schedule(&process_guid(&guid)?))?;
+        let guid = process_guid(&schedule.process_guid)?;
+        belongs(key, Place::Schedule(&guid))?;
         match self.runs.remove(&guid) {
-            Some(run) => Ok(self.pair((key.to_owned(), schedule), run)),
+            Some(run_info) => Ok(self.pair(&guid, schedule, run_info)),
             None => {
-                self.schedules.insert(guid, (key.to_owned(), schedule));
+                self.schedules.insert(guid, schedule);
                 Ok(None)
             }
         }
@@ -108,28 +110,24 @@ impl Loader {
 
     fn read_run(&mut self, key: &str, payload: Bytes) -> Result<Option<Entity>, String> {
         let run: records::Run = parse(payload)?;
-        let guid = run.process_guid.clone();
-        same_key(key, &keys::run(&process_guid(&guid)?))?;
+        let guid = process_guid(&run.process_guid)?;
+        belongs(key, Place::Run(&guid))?;
         match self.schedules.remove(&guid) {
-            Some(schedule) => Ok(self.pair(schedule, (key.to_owned(), run))),
+            Some(schedule) => Ok(self.pair(&guid, schedule, run.run_info)),
             None => {
-                self.runs.insert(guid, (key.to_owned(), run));
+                self.runs.insert(guid, run.run_info);
                 Ok(None)
             }
         }
     }
 
     /// If the two do not make an entity, both records are quarantined.
-    fn pair(
-        &mut self,
-        (schedule_key, schedule): (String, records::Schedule),
-        (run_key, run): (String, records::Run),
-    ) -> Option<Entity> {
-        match convert::desired(schedule, run) {
+    fn pair(&mut self, guid: &ProcessGuid, schedule: records::Schedule, run_info: Bytes) -> Option<Entity> {
+        match convert::desired(guid.clone(), schedule, run_info) {
             Ok(desired) => Some(Entity::Desired(desired)),
             Err(error) => {
-                self.quarantine(schedule_key, error.to_string());
-                self.quarantine(run_key, "its schedule record is missing or unreadable".to_owned());
+                self.quarantine(keys::schedule(guid), error.to_string());
+                self.quarantine(keys::run(guid), SCHEDULE_MISSING.to_owned());
                 None
             }
         }
@@ -156,6 +154,6 @@ fn parse<M: Message + Default>(payload: Bytes) -> Result<M, String> {
 }
 
 /// A record under the key of another would appear twice, or hide the other.
-fn same_key(key: &str, own_key: &str) -> Result<(), String> {
-    if key == own_key { Ok(()) } else { Err(format!("its content belongs under the key {own_key}")) }
+fn belongs(key: &str, place: Place<'_>) -> Result<(), String> {
+    if place.is(key) { Ok(()) } else { Err(format!("its content belongs under the key {place}")) }
 }
