@@ -267,8 +267,8 @@ fn updates(desired: &DesiredLrp, slot: &Slot, hostnames: Option<&BTreeSet<String
         return;
     };
     let routes = hostnames.is_some_and(|wanted| {
-        wanted.len() != row.internal_routes.iter().collect::<BTreeSet<_>>().len()
-            || row.internal_routes.iter().any(|hostname| !wanted.contains(hostname))
+        !row.internal_routes.iter().all(|hostname| wanted.contains(hostname))
+            || !wanted.iter().all(|hostname| row.internal_routes.contains(hostname))
     });
     let tags = row.metric_tags.as_ref().is_some_and(|reported| tags_differ(desired, row, held_by, reported));
     if routes || tags {
@@ -277,13 +277,18 @@ fn updates(desired: &DesiredLrp, slot: &Slot, hostnames: Option<&BTreeSet<String
 }
 
 fn tags_differ(desired: &DesiredLrp, row: &ActualLrp, held_by: &InstanceKey, reported: &Packed<String>) -> bool {
-    desired.metric_tags.len() != reported.len()
-        || desired.metric_tags.iter().any(|(name, tag)| {
-            reported.get(name).is_none_or(|value| match tag {
-                MetricTag::Static(text) => value != text,
-                dynamic => value != dynamic.resolve(row.key.index, held_by),
-            })
+    // Both are in key order, so one walk over the two is enough.
+    let mut reported = reported.iter();
+    let all_match = desired.metric_tags.iter().all(|(name, tag)| {
+        reported.next().is_some_and(|(reported_name, value)| {
+            name == reported_name
+                && match tag {
+                    MetricTag::Static(text) => value == text,
+                    dynamic => value == dynamic.resolve(row.key.index, held_by),
+                }
         })
+    });
+    !all_match || reported.next().is_some()
 }
 
 #[cfg(test)]
