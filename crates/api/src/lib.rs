@@ -13,7 +13,6 @@ pub mod convert;
 pub mod decode;
 pub mod errors;
 pub mod event;
-pub mod group;
 pub mod json;
 pub mod revision;
 pub mod routes;

@@ -14,9 +14,7 @@ use api::convert::Item;
 use api::convert::desired_lrp::Encoded;
 use imbl::{OrdMap, OrdSet};
 use model::converge::lrps;
-use model::{
-    ActualState, CellId, DesiredLrp, Domain, DomainName, Presence, ProcessGuid, Slot, Task, TaskGuid, TaskState,
-};
+use model::{ActualState, CellId, DesiredLrp, Domain, DomainName, Presence, ProcessGuid, Slot, Task, TaskGuid};
 
 mod totals;
 
@@ -228,16 +226,12 @@ impl Board {
             insert_into(&mut self.tasks_by_cell, cell, &task.guid);
         }
         let entry = Arc::new(TaskEntry::new(task));
-        self.totals.add_task(&entry);
         self.tasks.insert(entry.task.guid.clone(), entry);
     }
 
     pub fn remove_task(&mut self, guid: &TaskGuid) {
-        if let Some(old) = self.tasks.remove(guid) {
-            self.totals.remove_task(&old);
-            if let Some(cell) = &old.task.cell_id {
-                remove_from(&mut self.tasks_by_cell, cell, guid);
-            }
+        if let Some(cell) = self.tasks.remove(guid).and_then(|old| old.task.cell_id.clone()) {
+            remove_from(&mut self.tasks_by_cell, &cell, guid);
         }
     }
 
@@ -247,10 +241,6 @@ impl Board {
 
     pub fn remove_domain(&mut self, name: &DomainName) {
         self.domains.remove(name);
-    }
-
-    pub fn tasks_in_state(&self, state: TaskState) -> usize {
-        self.totals.tasks(state)
     }
 
     /// The first entries after `last`, for a list that is sent piece by piece.

@@ -100,11 +100,6 @@ impl Registry {
         let live: HashSet<_> = self.live(now_ns).into_iter().map(|cell| cell.id.clone()).collect();
         if live.is_empty() || now_ns.saturating_sub(started_ns) < GRACE_NS { Cells::Unknown } else { Cells::Live(live) }
     }
-
-    /// Whether a cell that is not live may be taken for gone.
-    pub fn is_gone(&self, id: &CellId, now_ns: Nanos) -> bool {
-        self.known(now_ns).is_missing(id)
-    }
 }
 
 #[cfg(test)]
@@ -124,14 +119,14 @@ mod tests {
         registry.announce(cell("a"), PRESENCE_TTL_NS, 0);
         assert_eq!(registry.known(1), Cells::Unknown, "others may still be heard");
         registry.announce(cell("a"), PRESENCE_TTL_NS, GRACE_NS);
-        assert!(registry.is_gone(&b, GRACE_NS));
-        assert!(!registry.is_gone(&a, GRACE_NS));
+        assert!(registry.known(GRACE_NS).is_missing(&b));
+        assert!(!registry.known(GRACE_NS).is_missing(&a));
 
         let later = GRACE_NS + PRESENCE_TTL_NS;
         assert!(registry.live(later).is_empty());
         assert_eq!(registry.known(later), Cells::Unknown, "everybody fell silent at once");
         registry.announce(cell("b"), PRESENCE_TTL_NS, later);
-        assert!(registry.is_gone(&a, later), "b is heard and a is not");
+        assert!(registry.known(later).is_missing(&a), "b is heard and a is not");
     }
 
     #[test]

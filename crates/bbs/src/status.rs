@@ -8,7 +8,7 @@ use store::Store;
 
 use crate::clock::Clock;
 use crate::metrics::Metrics;
-use crate::phase::{Phase, Stage};
+use crate::phase::Phase;
 
 /// How many quarantined records are named; the rest are counted.
 const NAMED_MAX: usize = 100;
@@ -124,9 +124,5 @@ impl StatusSource {
             convergence.present_cells.set(count(app.registry.live(self.clock.now_ns()).len()));
         }
         self.metrics.render()
-    }
-
-    pub fn is_serving(&self) -> bool {
-        self.phase.stage() == Stage::Serving
     }
 }

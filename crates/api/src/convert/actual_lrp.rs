@@ -1,8 +1,8 @@
 //! Actual LRPs.
 
 use model::{
-    ActualLrp, ActualLrpKey, ActualState, CellId, DomainName, IdError, InstanceGuid, InstanceKey, ModificationTag,
-    NetInfo, PortMapping, Presence, ProcessGuid, Report,
+    ActualLrp, ActualLrpKey, CellId, DomainName, IdError, InstanceGuid, InstanceKey, ModificationTag, NetInfo,
+    PortMapping, Presence, ProcessGuid, Report,
 };
 
 use super::Item;
@@ -235,9 +235,4 @@ fn report(
         routable: routable.unwrap_or(true),
         availability_zone,
     }
-}
-
-/// The state a wire record claims to be in.
-pub fn state_of(row: &models::ActualLrp) -> Option<ActualState> {
-    ActualState::parse(&row.state)
 }

@@ -17,7 +17,6 @@ mod task;
 
 pub use actual_lrp::{
     actual_item, actual_lrp, group, instance_key, lrp_key, opt_instance_key, report_of_evacuation, report_of_start,
-    state_of,
 };
 pub use cell::{cell_from_wire, cell_to_wire};
 pub use event::{Payload, Stream, payload};

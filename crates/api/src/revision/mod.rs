@@ -13,12 +13,10 @@
 
 mod desired_lrp;
 mod image_layers;
-mod metrics_guid;
 mod task;
 mod timeouts;
 
 pub use desired_lrp::{desired_lrp_v2_to_v0, desired_lrp_v3_to_v0, desired_lrp_v3_to_v2};
-pub use metrics_guid::with_metrics_guid;
 pub use task::task_v3_to_v2;
 
 use crate::models::{Action, DownloadAction, ParallelAction, SerialAction};

@@ -16,6 +16,11 @@ use super::high::HIGH_NAME;
 use super::reserve::RESERVE_NAME;
 use crate::error::StoreError;
 
+/// A process that is just being forked holds its parent's lock until it becomes another program, so a lock that was given
+/// up may seem taken for a moment.
+const LOCK_RETRIES_MAX: usize = 20;
+const LOCK_RETRY_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+
 const LOCK_NAME: &str = "LOCK";
 const FORMAT_NAME: &str = "FORMAT";
 const TEMPORARY_SUFFIX: &str = ".tmp";
@@ -112,7 +117,15 @@ impl Directory {
             .mode(0o600)
             .open(&path)
             .map_err(|error| StoreError::from_io("opening", &path, error))?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        let mut taken = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+        for _ in 0..LOCK_RETRIES_MAX {
+            if taken != Err(rustix::io::Errno::WOULDBLOCK) {
+                break;
+            }
+            std::thread::sleep(LOCK_RETRY_PAUSE);
+            taken = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+        }
+        match taken {
             Ok(()) => Ok(Lock { file }),
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 let mut owner = String::new();
