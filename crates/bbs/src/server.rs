@@ -152,7 +152,7 @@ impl Start {
         let api_task = tokio::spawn(listener::serve(api_listener, self.tls.clone(), front, api_stopped.clone()));
 
         let loading = Instant::now();
-        let board = load(&store, &phase).await?;
+        let board = load(&store, store::Version::LATEST, &phase).await?;
         tracing::info!(records = phase.progress().done, took = ?loading.elapsed(), "the records are loaded");
         let ready_with = Ready {
             api: api_address,
@@ -194,6 +194,7 @@ impl Start {
             effects,
             metrics: metrics.clone(),
             task_rejections_max: self.config.task_rejections_max,
+            forms: store::Forms::only(store::Version::LATEST),
         });
         let writer_task = tokio::spawn(writing);
         let (stop_outbound, outbound_stopped) = oneshot::channel::<()>();

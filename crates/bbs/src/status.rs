@@ -78,7 +78,7 @@ impl StatusSource {
             explanation: self.phase.explain(),
             uptime_s: now_ns.saturating_sub(self.started_ns) / model::NANOS_PER_SECOND,
             cluster_id: self.cluster_id.get().map(String::as_str),
-            data_version: store::versions::latest::VERSION.0,
+            data_version: store::Version::LATEST.number().0,
             records_loaded: self.phase.progress().done,
             store: self.store.get().map(|store| store.describe()),
             board: self.board(now_ns),
@@ -105,7 +105,7 @@ impl StatusSource {
                 .quarantine
                 .iter()
                 .take(NAMED_MAX)
-                .map(|record| Quarantined { key: record.key.clone(), why: record.why.clone() })
+                .map(|(key, kept)| Quarantined { key: key.clone(), why: kept.why.clone() })
                 .collect(),
         })
     }

@@ -20,4 +20,4 @@ pub use kv::{
     Step, Store,
 };
 pub use root::{Root, RootError, open_root};
-pub use versions::latest::{self, Entity, Loader, Quarantined};
+pub use versions::{Entity, EntityRef, Forms, Loader, Lost, Quarantined, Rehearsal, Rehearsed, Version};

@@ -13,10 +13,12 @@ use thiserror::Error;
 use crate::error::StoreError;
 use crate::kv::{Mastership, Step, Store};
 use crate::record::DataVersion;
-use crate::versions::latest;
+use crate::versions::Version;
 
 pub const VERSION_KEY: &str = "/version";
 pub const CLUSTER_ID_KEY: &str = "/cluster-id";
+/// Records that were in the way and could not be read are kept below this key.
+pub const QUARANTINE_PREFIX: &str = "/quarantine/";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
@@ -76,8 +78,8 @@ pub async fn open_root(store: &dyn Store, held: &Mastership, new_id: &str) -> Re
     let version: VersionValue = serde_json::from_slice(&version)
         .map_err(|error| RootError::Unreadable { key: VERSION_KEY, why: error.to_string() })?;
     let (current, target) = (DataVersion(version.current), DataVersion(version.target));
-    if current != latest::VERSION || target != latest::VERSION {
-        return Err(RootError::OtherVersion { current, target, mine: latest::VERSION });
+    if current != Version::LATEST.number() || target != Version::LATEST.number() {
+        return Err(RootError::OtherVersion { current, target, mine: Version::LATEST.number() });
     }
     let id = store.get(CLUSTER_ID_KEY).await?;
     let id = id.ok_or_else(|| RootError::Incomplete { missing: CLUSTER_ID_KEY, example: VERSION_KEY.to_owned() })?;
@@ -90,13 +92,13 @@ pub async fn open_root(store: &dyn Store, held: &Mastership, new_id: &str) -> Re
 }
 
 async fn create_root(store: &dyn Store, held: &Mastership, new_id: &str) -> Result<Root, RootError> {
-    let value = VersionValue { current: latest::VERSION.0, target: latest::VERSION.0 };
+    let value = VersionValue { current: Version::LATEST.number().0, target: Version::LATEST.number().0 };
     let json = serde_json::to_vec(&value).expect("two numbers can be written as JSON");
     let mut step = Step::default();
     step.put(VERSION_KEY, json);
     step.put(CLUSTER_ID_KEY, Bytes::copy_from_slice(new_id.as_bytes()));
     store.commit(held, &[step]).await?;
-    Ok(Root { cluster_id: new_id.to_owned(), version: latest::VERSION, created: true })
+    Ok(Root { cluster_id: new_id.to_owned(), version: Version::LATEST.number(), created: true })
 }
 
 #[cfg(test)]

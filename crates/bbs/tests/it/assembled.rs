@@ -85,6 +85,7 @@ impl Assembled {
             effects: sender,
             metrics: metrics.clone(),
             task_rejections_max: model::task::REJECTIONS_MAX,
+            forms: store::Forms::only(store::Version::LATEST),
         });
         tokio::spawn(writing);
         let converger = Converger {
