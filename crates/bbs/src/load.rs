@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use model::{ActualLrp, Slot};
-use store::root::QUARANTINE_PREFIX;
+use store::root::QUARANTINE_ROOT;
 use store::{Entity, Loader, Page, Quarantined, Store, StoreError, Version};
 
 use crate::board::{Board, Kept, Place, Quarantine, SlotKey};
@@ -79,7 +79,7 @@ async fn displaced(store: &dyn Store) -> Result<Vec<(String, Bytes)>, StoreError
     let mut records = Vec::new();
     let mut after: Option<String> = None;
     loop {
-        let page = store.scan(QUARANTINE_PREFIX, after.as_deref(), PAGE_RECORDS).await?;
+        let page = store.scan(QUARANTINE_ROOT, after.as_deref(), PAGE_RECORDS).await?;
         records.extend(page.records);
         match page.next {
             Some(next) => after = Some(next),

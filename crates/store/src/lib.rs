@@ -8,6 +8,7 @@
 pub mod contract;
 pub mod embedded;
 pub mod error;
+pub mod identity;
 pub mod kv;
 pub mod memory;
 pub mod record;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use imbl::OrdMap;
 use model::Nanos;
-use store::root::QUARANTINE_PREFIX;
+use store::root::QUARANTINE_ROOT;
 use store::{Op, Step};
 
 use super::Board;
@@ -68,12 +68,12 @@ impl Board {
 
 /// The time keeps two records apart that lay under the same key one after the other.
 fn displaced_key(now_ns: Nanos, key: &str) -> String {
-    format!("{QUARANTINE_PREFIX}{now_ns:020}{key}")
+    format!("{QUARANTINE_ROOT}{now_ns:020}{key}")
 }
 
 /// The key that a displaced record lay under.
 pub fn original_key(id: &str) -> Option<&str> {
-    id.strip_prefix(QUARANTINE_PREFIX)?.get(20..)
+    id.strip_prefix(QUARANTINE_ROOT)?.get(20..)
 }
 
 #[cfg(test)]
