@@ -7,6 +7,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use model::Refusal;
@@ -21,7 +22,7 @@ use crate::metrics::Metrics;
 
 pub mod errand;
 
-use errand::{Control, Copy};
+use errand::{Control, Rewrite};
 
 /// How many commands wait for the writer. When the queue is full, requests wait in their handlers.
 const QUEUE_COMMANDS_MAX: usize = 4096;
@@ -58,7 +59,7 @@ pub enum WriteError {
 #[derive(Debug)]
 enum Request {
     Command { command: Command, trace: Arc<str>, reply: Sender },
-    Copy { copies: Vec<Copy>, reply: Sender },
+    Rewrite { rewrites: Vec<Rewrite>, reply: Sender },
     Control { control: Control, reply: Sender },
 }
 
@@ -68,6 +69,8 @@ type Sender = oneshot::Sender<Result<Done, WriteError>>;
 #[derive(Clone, Debug)]
 pub struct Writer {
     queue: mpsc::Sender<Request>,
+    /// Whether commands are taken; see [`Writer::set_read_only`].
+    read_only: Arc<AtomicBool>,
 }
 
 /// What the writer needs and owns.
@@ -97,12 +100,20 @@ pub enum WriterEnd {
 impl Writer {
     /// Queues a command and waits until it is durable.
     pub async fn submit(&self, command: Command, trace: Arc<str>) -> Result<Done, WriteError> {
+        if self.read_only.load(Ordering::Acquire) {
+            return Err(WriteError::ReadOnly);
+        }
         self.send(|reply| Request::Command { command, trace, reply }).await
     }
 
+    /// Whether commands are refused with a word that it is worth trying again. Holds for all handles.
+    pub fn set_read_only(&self, read_only: bool) {
+        self.read_only.store(read_only, Ordering::Release);
+    }
+
     /// Stores entries in another form, those that have not changed since they were seen.
-    pub async fn copy(&self, copies: Vec<Copy>) -> Result<(), WriteError> {
-        self.send(|reply| Request::Copy { copies, reply }).await.map(|_| ())
+    pub async fn rewrite(&self, rewrites: Vec<Rewrite>) -> Result<(), WriteError> {
+        self.send(|reply| Request::Rewrite { rewrites, reply }).await.map(|_| ())
     }
 
     /// Changes the writer itself, between two groups.
@@ -119,7 +130,7 @@ impl Writer {
     /// Starts the writer. The future ends when all handles are gone or the store failed.
     pub fn start(parts: WriterParts) -> (Self, impl Future<Output = WriterEnd> + Send) {
         let (queue, requests) = mpsc::channel(QUEUE_COMMANDS_MAX);
-        (Self { queue }, run(parts, requests))
+        (Self { queue, read_only: Arc::default() }, run(parts, requests))
     }
 }
 
@@ -177,9 +188,9 @@ impl WriterParts {
                     let answer = apply(&mut group.draft, command, trace);
                     group.replies.push((reply, answer));
                 }
-                Request::Copy { copies, reply } => {
-                    let steps = errand::steps_of(copies, &group.draft.board);
-                    group.draft.add_copies(steps);
+                Request::Rewrite { rewrites, reply } => {
+                    let steps = errand::steps_of(rewrites, &group.draft.board);
+                    group.draft.add_rewrites(steps);
                     group.replies.push((reply, Ok(Done::Ok)));
                 }
                 Request::Control { .. } => {}
@@ -194,8 +205,12 @@ impl WriterParts {
 
     /// Carries out a change of the writer itself: first what is durable about it, then the rest.
     async fn obey(&self, desk: &mut Desk, control: Control, reply: Sender) -> Result<(), Arc<StoreError>> {
-        let Control { steps, forms, edit, close } = control;
+        let Control { check, steps, forms, edit, close } = control;
         let mut board = Board::clone(&self.board.load());
+        if check.is_some_and(|check| !check(&board)) {
+            let _ = reply.send(Err(WriteError::Refused(Refusal::Exists)));
+            return Ok(());
+        }
         if !steps.is_empty() {
             match self.store.commit(&self.held, &steps).await {
                 Ok(revision) => {

@@ -28,10 +28,8 @@ pub struct Kept {
 pub enum Place {
     /// Where it was written, in the data version that is served.
     InPlace,
-    /// Moved aside, because its key was needed.
+    /// Moved aside, because its key was needed or its data version is no longer served.
     Displaced,
-    /// In a data version that is no longer served. It keeps that version from being cleaned up.
-    Leftover,
 }
 
 impl Place {
@@ -39,7 +37,6 @@ impl Place {
         match self {
             Self::InPlace => "in place",
             Self::Displaced => "displaced",
-            Self::Leftover => "leftover",
         }
     }
 }
@@ -50,12 +47,9 @@ impl Board {
         if self.quarantine.is_empty() {
             return;
         }
-        let in_the_way: Vec<String> = step.ops[first..]
-            .iter()
-            .map(Op::key)
-            .filter(|key| self.quarantine.contains_key(*key))
-            .map(Into::into)
-            .collect();
+        let is_in_place = |key: &&str| self.quarantine.get(*key).is_some_and(|kept| kept.place == Place::InPlace);
+        let in_the_way: Vec<String> =
+            step.ops[first..].iter().map(Op::key).filter(is_in_place).map(ToOwned::to_owned).collect();
         for key in in_the_way {
             let Some(kept) = self.quarantine.remove(&key) else { continue };
             let aside = displaced_key(now_ns, &key);
@@ -64,6 +58,29 @@ impl Board {
             self.quarantine.insert(aside, Arc::new(Kept { why, place: Place::Displaced, ..Kept::clone(&kept) }));
         }
     }
+}
+
+/// What moves all records aside that lie below `root`, in as many steps as it takes.
+pub fn displace_all(quarantine: &Quarantine, root: &str, now_ns: Nanos) -> (Vec<Step>, Quarantine) {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut after = quarantine.clone();
+    for (key, kept) in quarantine.iter().filter(|(key, _)| key.starts_with(root)) {
+        let aside = displaced_key(now_ns, key);
+        let room = steps.last().is_some_and(|step| {
+            step.ops.len() < store::STEP_OPS_MAX
+                && step.bytes() + aside.len() + kept.bytes.len() < store::STEP_BYTES_MAX
+        });
+        if !room {
+            steps.push(Step::default());
+        }
+        if let Some(step) = steps.last_mut() {
+            step.put(aside.clone(), kept.bytes.clone());
+        }
+        after.remove(key);
+        let why = format!("{} (it lay under {key}, in a data version that is no longer served)", kept.why);
+        after.insert(aside, Arc::new(Kept { why, place: Place::Displaced, ..Kept::clone(kept) }));
+    }
+    (steps, after)
 }
 
 /// The time keeps two records apart that lay under the same key one after the other.

@@ -163,7 +163,7 @@ impl Draft {
     }
 
     /// Adds steps that change nothing on the board.
-    pub fn add_copies(&mut self, steps: Vec<Step>) {
+    pub fn add_rewrites(&mut self, steps: Vec<Step>) {
         self.steps.extend(steps);
         self.closed = true;
     }

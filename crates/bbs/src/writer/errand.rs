@@ -1,6 +1,6 @@
 //! What the migrator asks of the writer, beside the commands of clients.
 //!
-//! Two kinds. A [`Copy`] brings records that are on the board already into another form; it shares commits with commands, so
+//! Two kinds. A [`Rewrite`] brings records that are on the board already into another form; it shares commits with commands, so
 //! that a sweep costs clients as little as possible. A [`Control`] changes what the writer itself does, in which forms it
 //! stores and whether it goes on at all; it has a commit of its own, between two groups.
 
@@ -24,40 +24,55 @@ pub enum Seen {
 }
 
 impl Seen {
+    /// The entry of the same name that a board holds.
+    #[must_use]
+    pub fn on(&self, board: &Board) -> Option<Self> {
+        match self {
+            Self::Desired(seen) => board.desired.get(&seen.lrp.process_guid).cloned().map(Self::Desired),
+            Self::Slot(key, _) => board.slots.get(key).cloned().map(|entry| Self::Slot(key.clone(), entry)),
+            Self::Task(seen) => board.tasks.get(&seen.task.guid).cloned().map(Self::Task),
+            Self::Domain(seen) => board.domains.get(&seen.name).cloned().map(Self::Domain),
+            Self::Nothing => None,
+        }
+    }
+
+    /// Whether two are the very same entry, not only equal ones.
+    pub fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Desired(one), Self::Desired(other)) => Arc::ptr_eq(one, other),
+            (Self::Slot(_, one), Self::Slot(_, other)) => Arc::ptr_eq(one, other),
+            (Self::Task(one), Self::Task(other)) => Arc::ptr_eq(one, other),
+            (Self::Domain(one), Self::Domain(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
     /// Whether the board still holds the very entry. If it does not, whoever changed it stored it in all forms.
     fn is_present(&self, board: &Board) -> bool {
-        match self {
-            Self::Desired(seen) => {
-                board.desired.get(&seen.lrp.process_guid).is_some_and(|entry| Arc::ptr_eq(entry, seen))
-            }
-            Self::Slot(key, seen) => board.slots.get(key).is_some_and(|entry| Arc::ptr_eq(entry, seen)),
-            Self::Task(seen) => board.tasks.get(&seen.task.guid).is_some_and(|entry| Arc::ptr_eq(entry, seen)),
-            Self::Domain(seen) => board.domains.get(&seen.name).is_some_and(|entry| Arc::ptr_eq(entry, seen)),
-            Self::Nothing => true,
-        }
+        matches!(self, Self::Nothing) || self.on(board).is_some_and(|present| present.is(self))
     }
 }
 
 /// The records of one entry, encoded outside the writer. They are stored whole, or not at all if the entry has changed.
 #[derive(Clone, Debug)]
-pub struct Copy {
+pub struct Rewrite {
     pub seen: Seen,
     pub ops: Vec<Op>,
 }
 
-/// Packs copies into as few steps as possible; an entry is never split over two.
-pub(super) fn steps_of(copies: Vec<Copy>, board: &Board) -> Vec<Step> {
+/// Packs rewrites into as few steps as possible; an entry is never split over two.
+pub(super) fn steps_of(rewrites: Vec<Rewrite>, board: &Board) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut step = Step::default();
     let mut bytes = 0;
-    for copy in copies.into_iter().filter(|copy| copy.seen.is_present(board)) {
-        let more = copy.ops.iter().map(Op::bytes).sum::<usize>();
-        let full = step.ops.len() + copy.ops.len() > store::STEP_OPS_MAX || bytes + more > store::STEP_BYTES_MAX;
+    for rewrite in rewrites.into_iter().filter(|rewrite| rewrite.seen.is_present(board)) {
+        let more = rewrite.ops.iter().map(Op::bytes).sum::<usize>();
+        let full = step.ops.len() + rewrite.ops.len() > store::STEP_OPS_MAX || bytes + more > store::STEP_BYTES_MAX;
         if full && !step.is_empty() {
             steps.push(std::mem::take(&mut step));
             bytes = 0;
         }
-        step.ops.extend(copy.ops);
+        step.ops.extend(rewrite.ops);
         bytes += more;
     }
     if !step.is_empty() {
@@ -66,11 +81,16 @@ pub(super) fn steps_of(copies: Vec<Copy>, board: &Board) -> Vec<Step> {
     steps
 }
 
-type Edit = Box<dyn FnOnce(&mut Board) + Send>;
+/// A change of the board. It may be tried again, if the store had no room.
+pub type Edit = Arc<dyn Fn(&mut Board) + Send + Sync>;
+/// A look at the board at the moment of the change.
+pub type Check = Arc<dyn Fn(&Board) -> bool + Send + Sync>;
 
 /// A change of the writer itself. What it names is done when `steps` are durable, and not if they are not.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Control {
+    /// Nothing is done if this says no.
+    pub check: Option<Check>,
     pub steps: Vec<Step>,
     /// From now on changes are stored in these forms.
     pub forms: Option<Forms>,
@@ -82,7 +102,7 @@ pub struct Control {
 
 impl fmt::Debug for Control {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { steps, forms, edit, close } = self;
+        let Self { check: _, steps, forms, edit, close } = self;
         let edits = edit.is_some();
         write!(f, "Control {{ steps: {}, forms: {forms:?}, edits: {edits}, close: {close} }}", steps.len())
     }
@@ -92,22 +112,22 @@ impl fmt::Debug for Control {
 mod tests {
     use super::*;
 
-    fn copy(ops: usize, bytes: usize) -> Copy {
+    fn rewrite(ops: usize, bytes: usize) -> Rewrite {
         let put = |at: usize| Op::Put { key: format!("{at}"), value: vec![0u8; bytes].into() };
-        Copy { seen: Seen::Nothing, ops: (0..ops).map(put).collect() }
+        Rewrite { seen: Seen::Nothing, ops: (0..ops).map(put).collect() }
     }
 
     #[test]
-    fn copies_are_packed_into_steps_that_a_store_takes() {
-        let check = |copies: Vec<Copy>, expected: &[usize]| {
-            let steps = steps_of(copies, &Board::default());
+    fn rewrites_are_packed_into_steps_that_a_store_takes() {
+        let check = |rewrites: Vec<Rewrite>, expected: &[usize]| {
+            let steps = steps_of(rewrites, &Board::default());
             steps.iter().for_each(|step| step.check().unwrap());
             assert_eq!(steps.iter().map(|step| step.ops.len()).collect::<Vec<_>>(), expected);
         };
         check(vec![], &[]);
-        check(vec![copy(2, 10); 64], &[128]);
-        check(vec![copy(3, 10); 43], &[126, 3]);
-        check(vec![copy(2, 500_000), copy(2, 100_000), copy(1, 400_000)], &[4, 1]);
+        check(vec![rewrite(2, 10); 64], &[128]);
+        check(vec![rewrite(3, 10); 43], &[126, 3]);
+        check(vec![rewrite(2, 500_000), rewrite(2, 100_000), rewrite(1, 400_000)], &[4, 1]);
     }
 
     #[test]
@@ -116,9 +136,9 @@ mod tests {
         let mut board = Board::default();
         board.put_domain(Domain::upsert(name.clone(), 0, 0));
         let seen = Seen::Domain(board.domains[&name].clone());
-        let copies = vec![Copy { seen, ops: vec![Op::Delete { key: "k".into() }] }];
-        assert_eq!(steps_of(copies.clone(), &board).len(), 1);
+        let rewrites = vec![Rewrite { seen, ops: vec![Op::Delete { key: "k".into() }] }];
+        assert_eq!(steps_of(rewrites.clone(), &board).len(), 1);
         board.put_domain(Domain::upsert(name, 0, 0));
-        assert!(steps_of(copies, &board).is_empty());
+        assert!(steps_of(rewrites, &board).is_empty());
     }
 }
