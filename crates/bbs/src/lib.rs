@@ -11,6 +11,7 @@ pub mod clock;
 pub mod commands;
 pub mod config;
 pub mod converge;
+pub mod errand;
 pub mod events;
 pub mod http;
 pub mod load;

@@ -12,10 +12,14 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::commands::migrate::{self, Errand, MigrateCommand, Place, Via};
+use crate::commands::quarantine::{self, QuarantineCommand};
+use crate::commands::store::{self, StoreCommand};
 use crate::commands::{actual_lrps, cells, config, desired_lrps, domains, events, tasks};
-use crate::failure::{CommandError, EXIT_USAGE, Failure};
+use crate::console::{Console, JsonFlag};
+use crate::failure::{CommandError, EXIT_SHUT_DOWN, EXIT_USAGE, Failure};
 use crate::output::{FormatFlags, Output};
-use crate::reach::ReachFlags;
+use crate::reach::{Address, Origin, ReachFlags, Remote, health_client};
 use crate::{logging, server};
 
 /// Corkboard: the state server of a container scheduler, speaking the protocol of Diego's BBS
@@ -35,15 +39,6 @@ pub(crate) struct Cli {
     reach: ReachFlags,
 }
 
-/// A command that talks to a server.
-#[derive(Debug, Args)]
-pub(crate) struct Remote<A: Args> {
-    #[command(flatten)]
-    args: A,
-    #[command(flatten)]
-    reach: ReachFlags,
-}
-
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Start a server on this machine, with nothing to configure
@@ -52,7 +47,11 @@ enum Command {
     )]
     Up(server::Up),
     /// Start a server from a configuration file
-    #[command(after_help = "Examples:\n  corkboard config example > board.toml\n  corkboard bbs --config board.toml")]
+    #[command(after_help = format!(
+        "Examples:\n  corkboard config example > board.toml\n  corkboard bbs --config board.toml\n\n\
+        Exit codes, also of up: 0 stopped in order, 3 wrong use, {EXIT_SHUT_DOWN} the version of the data forbids this release \
+        to touch it\n(nothing was written, and starting it again changes nothing: start the release of the data), 5 anything else."
+    ))]
     Bbs(server::Bbs),
     /// Check or print a configuration file
     #[command(subcommand)]
@@ -128,6 +127,15 @@ enum Command {
     /// Follow events about tasks, as JSON lines
     #[command(after_help = "Examples:\n  corkboard task-events | jq .type")]
     TaskEvents(Remote<events::Tasks>),
+    /// Bring data up to date, or back: status, plan, start, pause, resume, abort, finalize, rollback, history
+    #[command(subcommand, after_help = MIGRATE_HELP)]
+    Migrate(MigrateCommand),
+    /// Look after records that cannot be read: list, show, retry, export, discard
+    #[command(subcommand, after_help = "Examples:\n  corkboard quarantine list")]
+    Quarantine(QuarantineCommand),
+    /// Say that an empty or different store is meant
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// Print what makes a shell complete commands and flags
     #[command(after_help = "Examples:\n  corkboard completions bash > /etc/bash_completion.d/corkboard\n  \
         source <(corkboard completions zsh)")]
@@ -135,6 +143,17 @@ enum Command {
     /// Print the version
     Version,
 }
+
+const MIGRATE_HELP: &str = "Examples:\n  corkboard migrate status --watch\n  corkboard migrate plan\n  \
+    corkboard migrate finalize\n\nWhere to read about it: each of these commands has --help with examples.\n\n\
+    Exit codes for scripts:\n  0   done, or nothing to do and all is well\n  3   wrong use; nothing was changed\n  \
+    4   the server refused, and says why\n  5   anything else (for instance, no connection)\n  \
+    7   plan: a record fails or loses something; rollback: something would be lost\n  \
+    10  status: a migration is under way\n  11  status: it waits for the operator (held, paused, ready)\n  \
+    12  status: it is blocked or failed";
+
+/// Where `migrate status` asks when no server is named.
+const HEALTH_URL: &str = "CORKBOARD_HEALTH_URL";
 
 /// The command line of this process, or the code to exit with when it says no command.
 pub(crate) fn parse() -> Result<Cli, ExitCode> {
@@ -148,12 +167,17 @@ pub(crate) fn parse() -> Result<Cli, ExitCode> {
     })
 }
 
-pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
+pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let Cli { command, reach: outer } = cli;
-    match command {
+    let done = match command {
+        Command::Migrate(command) => return migrate(command, outer).map(ExitCode::from),
+        Command::Quarantine(command) => return quarantine(command, outer).map(ExitCode::from),
+        Command::Store(StoreCommand::Confirm(it)) => {
+            return ask(it, outer, |args| args.json, store::confirm).map(ExitCode::from);
+        }
         Command::Up(args) => {
             logging::start()?;
-            let bbs_url = std::env::var("BBS_URL").ok().filter(|url| !url.is_empty());
+            let bbs_url = variable("BBS_URL").filter(|url| !url.is_empty());
             many_threads()?.block_on(server::up(args, &program(std::env::args_os().next()), bbs_url.as_deref()))
         }
         Command::Bbs(args) => {
@@ -190,7 +214,91 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::DeleteTask(it) => call(it, outer, no_format, tasks::delete),
         Command::LrpEvents(it) => call(it, outer, no_format, events::lrps),
         Command::TaskEvents(it) => call(it, outer, no_format, events::tasks),
+    };
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+fn migrate(command: MigrateCommand, outer: ReachFlags) -> Result<u8, Failure> {
+    match command {
+        MigrateCommand::Status(it) => operate(it, outer, migrate::status),
+        MigrateCommand::Plan(it) => operate(it, outer, migrate::plan),
+        MigrateCommand::Start(it) => operate(it, outer, migrate::start),
+        MigrateCommand::Pause(it) => operate(it, outer, migrate::pause),
+        MigrateCommand::Resume(it) => operate(it, outer, migrate::resume),
+        MigrateCommand::Abort(it) => operate(it, outer, migrate::abort),
+        MigrateCommand::Finalize(it) => operate(it, outer, migrate::finalize),
+        MigrateCommand::Rollback(it) => operate(it, outer, migrate::rollback),
+        MigrateCommand::History(it) => operate(it, outer, migrate::history),
     }
+}
+
+fn quarantine(command: QuarantineCommand, outer: ReachFlags) -> Result<u8, Failure> {
+    match command {
+        QuarantineCommand::List(it) => ask(it, outer, |args| args.json, quarantine::list),
+        QuarantineCommand::Show(it) => ask(it, outer, |args| args.json, quarantine::show),
+        QuarantineCommand::Retry(it) => ask(it, outer, |args| args.json, quarantine::retry),
+        QuarantineCommand::Export(it) => ask(it, outer, |args| args.json, quarantine::export),
+        QuarantineCommand::Discard(it) => ask(it, outer, |args| args.json, quarantine::discard),
+    }
+}
+
+/// For the commands of the operator's API, which have exit codes of their own.
+fn ask<A: Args>(
+    remote: Remote<A>,
+    outer: ReachFlags,
+    json: fn(&A) -> JsonFlag,
+    work: impl AsyncFnOnce(&Client, A, &mut Console) -> Result<u8, CommandError>,
+) -> Result<u8, Failure> {
+    let Remote { args, reach } = remote;
+    let (client, address) = reach.or(outer).client(variable, trace_id())?;
+    let mut console = Console::of_process(json(&args));
+    ended(one_thread()?.block_on(work(&client, args, &mut console)), address)
+}
+
+/// The same for those that a health port or the store itself may answer.
+fn operate<A: Args + Errand>(
+    remote: Remote<A>,
+    outer: ReachFlags,
+    work: impl AsyncFnOnce(&Via, A, &mut Console) -> Result<u8, CommandError>,
+) -> Result<u8, Failure> {
+    let Remote { args, reach } = remote;
+    let (via, address) = via(args.place(), reach.or(outer))?;
+    let mut console = Console::of_process(args.json());
+    ended(one_thread()?.block_on(work(&via, args, &mut console)), address)
+}
+
+fn ended(outcome: Result<u8, CommandError>, address: Address) -> Result<u8, Failure> {
+    match outcome {
+        Ok(exit_code) => Ok(exit_code),
+        Err(error) => Failure::of_command(error, address).map_or(Ok(migrate::EXIT_DONE), Err),
+    }
+}
+
+fn via(place: Place<'_>, reach: ReachFlags) -> Result<(Via, Address), Failure> {
+    let health = match place {
+        Place::Store(file) => {
+            let config = crate::config::load(file)?;
+            let address = Address { url: file.display().to_string(), origin: Origin::File };
+            return Ok((Via::Store(Box::new(config)), address));
+        }
+        Place::AnyNode(Some(url)) => Some(url.to_owned()),
+        Place::AnyNode(None) if !reach.names_a_server() => variable(HEALTH_URL),
+        Place::AnyNode(None) | Place::Server => None,
+    };
+    match health.filter(|url| !url.is_empty()) {
+        Some(url) => {
+            let (client, address) = health_client(url, trace_id())?;
+            Ok((Via::Health(client), address))
+        }
+        None => {
+            let (client, address) = reach.client(variable, trace_id())?;
+            Ok((Via::Server(client), address))
+        }
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 /// Makes the client, lets the command work with it, and adds to an error where the server was.
@@ -201,7 +309,7 @@ fn call<A: Args>(
     work: impl AsyncFnOnce(&Client, A, &mut Output) -> Result<(), CommandError>,
 ) -> Result<(), Failure> {
     let Remote { args, reach } = remote;
-    let (client, address) = reach.or(outer).client(|name| std::env::var(name).ok(), trace_id())?;
+    let (client, address) = reach.or(outer).client(variable, trace_id())?;
     let mut out = Output::stdout(format(&args));
     match one_thread()?.block_on(work(&client, args, &mut out)) {
         Ok(()) => Ok(()),
@@ -254,7 +362,9 @@ mod tests {
     #[test]
     fn every_command_for_people_has_an_example_that_parses() {
         let mut examples = 0;
-        for command in Cli::command().get_subcommands() {
+        let top = Cli::command();
+        let nested = top.get_subcommands().flat_map(clap::Command::get_subcommands);
+        for command in top.get_subcommands().chain(nested) {
             let Some(help) = command.get_after_help().map(ToString::to_string) else { continue };
             for line in help.lines().filter(|line| line.starts_with("  corkboard ")) {
                 let words: Vec<&str> = line.split(['|', '>']).next().unwrap().split_whitespace().collect();

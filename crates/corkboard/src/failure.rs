@@ -1,22 +1,33 @@
 //! Why a command failed, what it prints, and the exit code: 3 the caller's mistake, 4 an answer of the server, 5 the rest.
 //!
-//! The codes are `cfdot`'s, and so are the three lines for an answer of the server. A failure of any other kind says what
+//! These codes are `cfdot`'s, and so are the three lines for an answer of the server. A failure of any other kind says what
 //! happened, then each cause on its own line, then what to do.
+//!
+//! Two more codes are ours: 6 when a server does not start because its data is not for this release, so that whoever starts
+//! servers does not try again, and 7 when something would be lost.
 
 use std::error::Error as StdError;
 use std::fmt::Write as _;
 use std::io;
 use std::process::ExitCode;
 
-use api::client::{ClientError, TransportKind};
+use api::client::{ClientError, OperatorError, Refusal, TransportKind};
 
 use crate::config::ConfigError;
-use crate::reach::{Address, ReachError};
+use crate::reach::{Address, Origin, ReachError};
 
 /// Also the code for a mistake that clap finds.
 pub(crate) const EXIT_USAGE: u8 = 3;
 const EXIT_BBS: u8 = 4;
 const EXIT_OTHER: u8 = 5;
+/// The version of the data forbids this release to touch it. Nothing was written; starting again changes nothing.
+pub(crate) const EXIT_SHUT_DOWN: u8 = 6;
+/// Something would be lost, or could not be read.
+pub(crate) const EXIT_LOSS: u8 = 7;
+
+/// Refusals that the commands tell apart.
+pub(crate) const NOTHING_TO_DO: &str = "nothing-to-do";
+const LOSS_REFUSED: &str = "loss-refused";
 
 /// What a command that talks to a server can end with. The dispatcher adds the address.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +38,11 @@ pub(crate) enum CommandError {
     NotFound(String),
     #[error(transparent)]
     Client(#[from] ClientError),
+    #[error(transparent)]
+    Operator(#[from] OperatorError),
+    /// What was asked for did not come about, and this says why and what to do.
+    #[error("{0}")]
+    Unfinished(String),
     #[error("cannot write the output")]
     Output(#[from] io::Error),
 }
@@ -48,8 +64,19 @@ pub(crate) enum Failure {
         #[source]
         source: ClientError,
     },
+    /// The operator's API said no, in words.
+    #[error("{}{}", refusal.message, losses(refusal))]
+    Refused { status: u16, refusal: Refusal },
+    #[error("cannot talk to the server at {}", address.url)]
+    Operator {
+        address: Address,
+        #[source]
+        source: OperatorError,
+    },
     #[error("{0}")]
     NotFound(String),
+    #[error("{0}")]
+    Unfinished(String),
     #[error("cannot write the output")]
     Output(#[source] io::Error),
     #[error("the server cannot go on")]
@@ -72,6 +99,11 @@ impl Failure {
                 Some(error) => Self::Bbs(error),
                 None => Self::Call { address, source },
             }),
+            CommandError::Operator(OperatorError::Refused { status, refusal }) => {
+                Some(Self::Refused { status, refusal })
+            }
+            CommandError::Operator(source) => Some(Self::Operator { address, source }),
+            CommandError::Unfinished(text) => Some(Self::Unfinished(text)),
             CommandError::Output(source) => Self::of_output(source),
         }
     }
@@ -88,9 +120,16 @@ impl Failure {
         match self {
             Self::Usage(_) | Self::Config(_) | Self::Reach(_) => EXIT_USAGE,
             Self::Bbs(_) => EXIT_BBS,
-            Self::Call { .. } | Self::NotFound(_) | Self::Output(_) | Self::Server(_) | Self::Process { .. } => {
-                EXIT_OTHER
-            }
+            Self::Refused { refusal, .. } if refusal.code == LOSS_REFUSED => EXIT_LOSS,
+            Self::Refused { status: 400..=499, .. } => EXIT_BBS,
+            Self::Server(error) => server_code(error),
+            Self::Refused { .. }
+            | Self::Call { .. }
+            | Self::Operator { .. }
+            | Self::NotFound(_)
+            | Self::Unfinished(_)
+            | Self::Output(_)
+            | Self::Process { .. } => EXIT_OTHER,
         }
     }
 
@@ -117,12 +156,23 @@ impl Failure {
     }
 
     fn advice(&self) -> Option<String> {
-        let Self::Call { address, source: ClientError::Transport { kind, .. } } = self else { return None };
-        let where_from = match address.is_default {
-            true => "This is the default address, since neither --bbsURL nor BBS_URL is given.",
-            false => "The address is from --bbsURL or BBS_URL.",
+        let (address, kind) = match self {
+            Self::Refused { refusal, .. } => return refusal.next.as_ref().map(|next| format!("Next: {next}")),
+            Self::Call { address, source: ClientError::Transport { kind, .. } }
+            | Self::Operator { address, source: OperatorError::Transport { kind, .. } } => (address, kind),
+            _ => return None,
+        };
+        let where_from = match address.origin {
+            Origin::Default => "This is the default address, since neither --bbsURL nor BBS_URL is given.",
+            Origin::Bbs => "The address is from --bbsURL or BBS_URL.",
+            Origin::Health => "The address is from --healthURL or CORKBOARD_HEALTH_URL.",
+            Origin::File => "",
         };
         Some(match kind {
+            TransportKind::Refused if matches!(self, Self::Operator { .. }) => format!(
+                "Is the server running, and is it the master? `corkboard migrate status --healthURL URL` asks any node, in \
+                 any phase. {where_from}"
+            ),
             TransportKind::Refused => {
                 format!("Is the server running? `corkboard up` starts one on this machine. {where_from}")
             }
@@ -136,6 +186,49 @@ impl Failure {
     }
 }
 
+/// No arm for the rest: whoever adds a way for a server to end decides here what its supervisor is told.
+fn server_code(error: &bbs::RunError) -> u8 {
+    use bbs::RunError as End;
+    use bbs::migrate::open::OpenError;
+    match error {
+        End::Listen { .. }
+        | End::PlainOffLoopback { .. }
+        | End::Tls(_)
+        | End::Outbound(_)
+        | End::CellsFile(_)
+        | End::Store(_)
+        | End::Open(OpenError::Root(_) | OpenError::Identity(_) | OpenError::Store(_))
+        | End::StoreFailed(_)
+        | End::Defect => EXIT_OTHER,
+        End::Open(OpenError::ShutDown { .. } | OpenError::TooOld { .. } | OpenError::Unknown { .. }) => EXIT_SHUT_DOWN,
+        End::DrainRefused { .. } => EXIT_LOSS,
+    }
+}
+
+/// What a refusal says would be lost, one a line.
+fn losses(refusal: &Refusal) -> String {
+    #[derive(serde::Deserialize)]
+    struct Losses {
+        losses: Vec<Loss>,
+        losses_total: u64,
+    }
+    #[derive(serde::Deserialize)]
+    struct Loss {
+        id: String,
+        what: String,
+    }
+    if refusal.code != LOSS_REFUSED {
+        return String::new();
+    }
+    let Ok(Losses { losses, losses_total }) = serde_json::from_str(&refusal.document) else { return String::new() };
+    let mut text = losses.iter().fold(String::new(), |text, loss| text + "\n  " + &loss.id + ": " + &loss.what);
+    let unnamed = losses_total.saturating_sub(losses.len() as u64);
+    if unnamed > 0 {
+        let _ = write!(text, "\n  and {unnamed} more");
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use api::Route;
@@ -145,7 +238,7 @@ mod tests {
 
     fn call(kind: TransportKind) -> Failure {
         let source = ClientError::Transport { route: Route::Tasks, kind, source: None };
-        let address = Address { url: "http://127.0.0.1:8889".into(), is_default: true };
+        let address = Address { url: "http://127.0.0.1:8889".into(), origin: Origin::Default };
         Failure::of_command(source.into(), address).unwrap()
     }
 
@@ -180,9 +273,46 @@ mod tests {
 
     #[test]
     fn a_reader_that_went_away_is_no_failure() {
-        let address = Address { url: String::new(), is_default: false };
+        let address = Address { url: String::new(), origin: Origin::Bbs };
         let gone = |kind: io::ErrorKind| Failure::of_command(io::Error::from(kind).into(), address.clone());
         assert!(gone(io::ErrorKind::BrokenPipe).is_none());
         assert_eq!(gone(io::ErrorKind::StorageFull).unwrap().code(), EXIT_OTHER);
+    }
+
+    fn refused(status: u16, document: &str) -> Failure {
+        let refusal: Refusal = serde_json::from_str(document).unwrap();
+        let refusal = Refusal { document: document.to_owned(), ..refusal };
+        let address = Address { url: String::new(), origin: Origin::Bbs };
+        Failure::of_command(OperatorError::Refused { status, refusal }.into(), address).unwrap()
+    }
+
+    #[test]
+    fn a_refusal_says_what_to_do_next() {
+        let failure =
+            refused(409, r#"{"code":"not-ready","message":"It still sweeps.","next":"corkboard migrate status"}"#);
+        expect![[r#"
+            corkboard: It still sweeps.
+            Next: corkboard migrate status
+        "#]]
+        .assert_eq(&failure.report());
+        assert_eq!(failure.code(), EXIT_BBS);
+        assert_eq!(refused(503, r#"{"code":"not-master","message":"m","next":null}"#).code(), EXIT_OTHER);
+    }
+
+    #[test]
+    fn a_refused_loss_names_what_would_be_lost() {
+        let failure = refused(
+            409,
+            r#"{"code":"loss-refused","message":"Going back loses 3 things.","next":null,
+                "losses":[{"id":"a","what":"one"},{"id":"b","what":"two"}],"losses_total":3}"#,
+        );
+        expect![[r#"
+            corkboard: Going back loses 3 things.
+              a: one
+              b: two
+              and 1 more
+        "#]]
+        .assert_eq(&failure.report());
+        assert_eq!(failure.code(), EXIT_LOSS);
     }
 }

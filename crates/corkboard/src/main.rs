@@ -2,7 +2,8 @@
 //!
 //! Promise: the operator's commands have the names, flags, environment variables, output and exit codes of Diego's
 //! `cfdot`, so `alias cfdot=corkboard` is enough to keep scripts working. What we add (tables on a terminal, plain HTTP on
-//! loopback, a default address) shows only where `cfdot` would have failed or where no script looks.
+//! loopback, a default address) shows only where `cfdot` would have failed or where no script looks. The commands about
+//! migrations, quarantine and the store are ours alone.
 //!
 //! Everything that depends on the process is read here, in [`cli`] and in [`logging`]: arguments, environment, terminal.
 //! Below, it comes in as values. Exit codes are in [`failure`].
@@ -10,6 +11,8 @@
 mod cli;
 mod commands;
 mod config;
+mod console;
+mod data_version;
 mod duration;
 mod failure;
 mod logging;
@@ -31,7 +34,7 @@ fn main() -> ExitCode {
         Err(exit_code) => return exit_code,
     };
     match cli::run(cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(exit_code) => exit_code,
         Err(failure) => {
             // If the text cannot be written there is nobody to tell; the exit code still says it.
             let _ = write!(std::io::stderr(), "{}", failure.report());

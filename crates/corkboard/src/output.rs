@@ -95,14 +95,14 @@ impl Output {
     }
 }
 
-fn table() -> Table {
+pub(crate) fn table() -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table
 }
 
 /// Columns two spaces apart and nothing around them, so that lines begin where the eye and `cut` expect it.
-fn laid_out(mut table: Table) -> String {
+pub(crate) fn laid_out(mut table: Table) -> String {
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
     }

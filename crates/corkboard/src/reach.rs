@@ -12,6 +12,8 @@ use url::{Host, Url};
 
 /// Where `corkboard up` listens unless told otherwise.
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:8889";
+/// A health port answers from memory; one that does not is not well.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Flags that every command for a server has. They may stand before or after the command's name.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -42,12 +44,33 @@ pub(crate) struct ReachFlags {
     timeout: Option<String>,
 }
 
+/// A command that talks to a server.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Remote<A: clap::Args> {
+    #[command(flatten)]
+    pub(crate) args: A,
+    #[command(flatten)]
+    pub(crate) reach: ReachFlags,
+}
+
 /// The server that a command talks to, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) url: String,
-    /// Neither a flag nor the environment names it.
-    pub(crate) is_default: bool,
+    pub(crate) origin: Origin,
+}
+
+/// Who named an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Nobody.
+    Default,
+    /// `--bbsURL` or its variable.
+    Bbs,
+    /// `--healthURL` or its variable.
+    Health,
+    /// No server at all, but the store that a configuration file names.
+    File,
 }
 
 /// Why there is no client. Nothing was sent.
@@ -61,6 +84,11 @@ pub(crate) enum ReachError {
          --clientKeyFile"
     )]
     PlainHttp { url: String },
+    #[error(
+        "{url:?} is not the URL of a health port; expected for instance http://127.0.0.1:8890 (--healthURL or \
+         CORKBOARD_HEALTH_URL)"
+    )]
+    Health { url: String },
     #[error("--caCertFile (or CA_CERT_FILE) must name the authority of the server, unless --skipCertVerify is set")]
     NoAuthority,
     #[error(
@@ -88,6 +116,11 @@ impl ReachFlags {
         }
     }
 
+    /// Whether the caller named a server on the command line.
+    pub(crate) fn names_a_server(&self) -> bool {
+        self.bbs_url.as_ref().is_some_and(|url| !url.is_empty())
+    }
+
     /// Checks everything that can be checked without the network. `env` looks up a variable of the environment.
     pub(crate) fn client(
         self,
@@ -104,7 +137,8 @@ impl ReachFlags {
         let key = given(self.client_key_file, "CLIENT_KEY_FILE").map(PathBuf::from);
         let skip_verify = given(self.skip_cert_verify, "SKIP_CERT_VERIFY");
 
-        let address = Address { is_default: url.is_none(), url: url.unwrap_or_else(|| DEFAULT_URL.to_owned()) };
+        let origin = if url.is_some() { Origin::Bbs } else { Origin::Default };
+        let address = Address { origin, url: url.unwrap_or_else(|| DEFAULT_URL.to_owned()) };
         let parsed = Url::parse(&address.url).map_err(|_| ReachError::Url { url: address.url.clone() })?;
         let skip_verify = skip_verify.as_deref().map_or(Ok(false), boolean)?;
         let timeout = timeout.as_deref().map_or(Ok(None), seconds)?;
@@ -124,6 +158,20 @@ impl ReachFlags {
         let client = Client::new(ClientConfig { url: address.url.clone(), tls, timeout, trace_id: Some(trace_id) })?;
         Ok((client, address))
     }
+}
+
+/// A client for a health port, which answers in plain HTTP by design: what it says is no secret, and it changes nothing.
+pub(crate) fn health_client(url: String, trace_id: String) -> Result<(Client, Address), ReachError> {
+    if Url::parse(&url).map_or(true, |url| url.scheme() != "http") {
+        return Err(ReachError::Health { url });
+    }
+    let client = Client::new(ClientConfig {
+        url: url.clone(),
+        tls: None,
+        timeout: Some(HEALTH_TIMEOUT),
+        trace_id: Some(trace_id),
+    })?;
+    Ok((client, Address { url, origin: Origin::Health }))
 }
 
 /// Whether a URL can only mean this machine.

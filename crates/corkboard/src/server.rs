@@ -12,7 +12,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use toml::{Spanned, Value};
 
-use crate::config::{self, DEFAULT_HEALTH, DEFAULT_LISTEN, Problems, RawConfig, RawStore};
+use crate::config::{self, DEFAULT_HEALTH, DEFAULT_LISTEN, Problems, RawConfig, RawMigration, RawStore};
+use crate::data_version::resolve_known_version;
 use crate::failure::Failure;
 use crate::welcome;
 
@@ -33,6 +34,31 @@ pub(crate) struct Up {
     /// Where health, status and metrics are answered
     #[arg(long, value_name = "ADDRESS", default_value_t = DEFAULT_HEALTH)]
     health: SocketAddr,
+    /// Where the copy of the store's identity is kept [default: beside DIR, with its name and .identity]
+    #[arg(long, value_name = "FILE")]
+    identity: Option<PathBuf>,
+    /// While older data is brought up to date: online, read-only or offline [default: online]
+    #[arg(long, value_name = "MODE")]
+    migration_mode: Option<String>,
+    /// When older data is brought up to date: auto, or manual with `corkboard migrate start` [default: auto]
+    #[arg(long, value_name = "WHEN")]
+    migration_start: Option<String>,
+    /// When the older data is given up: auto, or manual with `corkboard migrate finalize` [default: auto]
+    #[arg(long, value_name = "WHEN")]
+    migration_finalization: Option<String>,
+    /// How many records are brought up to date in a second; 0 leaves it to the automatic throttle [default: 0]
+    #[arg(long, value_name = "NUMBER")]
+    migration_records_per_s_max: Option<u32>,
+    #[command(flatten)]
+    drain: Drain,
+}
+
+/// What happens when the server is stopped.
+#[derive(Debug, Default, clap::Args)]
+struct Drain {
+    /// When stopped, go back to this data version first (a number or a name), for the former release to take over
+    #[arg(long, value_name = "V", value_parser = resolve_known_version)]
+    rollback_on_drain_to_version: Option<u64>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -40,6 +66,8 @@ pub(crate) struct Bbs {
     /// The configuration file, in TOML; `corkboard config example` prints one
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
+    #[command(flatten)]
+    drain: Drain,
 }
 
 /// Starts a server and tells on stdout where it is and what to try. `program` is how this binary was called.
@@ -58,21 +86,33 @@ pub(crate) async fn up(args: Up, program: &str, bbs_url: Option<&str>) -> Result
 }
 
 pub(crate) async fn serve(args: Bbs) -> Result<(), Failure> {
-    let config = config::load(&args.config)?;
+    let mut config = config::load(&args.config)?;
+    config.rollback_on_drain_to = args.drain.rollback_on_drain_to_version.or(config.rollback_on_drain_to);
     run(config, |ready| format!("The API listens on {}, health on {}.\n", ready.api, ready.health)).await
 }
 
 impl Up {
     /// Through the same door as a file, so that the same rules hold.
     fn config(self) -> Result<Config, Problems> {
-        let text = |text: String| Some(Spanned::new(0..0, Value::String(text)));
+        let value = |value: Value| Some(Spanned::new(0..0, value));
+        let text = |text: String| value(Value::String(text));
         let dir = self.dir.unwrap_or_else(|| PathBuf::from(DEFAULT_DIR));
         let store = RawStore { dir: text(dir.to_string_lossy().into_owned()), ..RawStore::default() };
+        let migration = RawMigration {
+            mode: self.migration_mode.and_then(text),
+            start: self.migration_start.and_then(text),
+            finalization: self.migration_finalization.and_then(text),
+            records_per_s_max: self.migration_records_per_s_max.and_then(|max| value(Value::Integer(max.into()))),
+            rollback_on_drain_to_version: self.drain.rollback_on_drain_to_version.and_then(|to| text(to.to_string())),
+            ..RawMigration::default()
+        };
         let raw = RawConfig {
             node: text("up".to_owned()),
             listen: text(self.listen.to_string()),
             health: text(self.health.to_string()),
+            identity: self.identity.and_then(|path| text(path.to_string_lossy().into_owned())),
             store: Some(store),
+            migration: Some(migration),
             ..RawConfig::default()
         };
         Config::try_from(raw)
@@ -128,12 +168,44 @@ async fn either(terminate: &mut Signal, interrupt: &mut Signal) -> SignalKind {
 
 #[cfg(test)]
 mod tests {
+    use bbs::config::{Finalization, Migration, Mode, Start};
     use expect_test::expect;
 
     use super::*;
 
+    #[derive(clap::Parser)]
+    struct Alone {
+        #[command(flatten)]
+        up: Up,
+    }
+
+    fn with(flags: &[&str]) -> Result<Config, Problems> {
+        let words = ["up", "--dir", "board"].iter().chain(flags);
+        <Alone as clap::Parser>::try_parse_from(words).unwrap().up.config()
+    }
+
     fn up(listen: &str, health: &str) -> Result<Config, Problems> {
-        Up { dir: Some("board".into()), listen: listen.parse().unwrap(), health: health.parse().unwrap() }.config()
+        with(&["--listen", listen, "--health", health])
+    }
+
+    #[test]
+    fn the_flags_about_migrations_reach_the_configuration() {
+        let config = with(&[]).unwrap();
+        assert_eq!((config.migration, config.rollback_on_drain_to), (Migration::default(), None));
+        assert_eq!(config.identity, Path::new("board.identity"));
+        let flags = "--identity id --migration-mode read-only --migration-start manual --migration-finalization manual \
+                     --migration-records-per-s-max 500 --rollback-on-drain-to-version split_desired_lrp";
+        let config = with(&flags.split_whitespace().collect::<Vec<_>>()).unwrap();
+        let expected = Migration {
+            mode: Mode::ReadOnly,
+            start: Start::Manual,
+            finalization: Finalization::Manual,
+            records_per_s_max: 500,
+        };
+        assert_eq!((config.migration, config.rollback_on_drain_to), (expected, Some(1_442_529_338)));
+        assert_eq!(config.identity, Path::new("id"));
+        expect![[r#"migration.mode: "fast" is not known; expected "online" or "read-only" or "offline""#]]
+            .assert_eq(&with(&["--migration-mode", "fast"]).unwrap_err().to_string());
     }
 
     #[test]

@@ -9,6 +9,8 @@
 //!
 //! The type of the answer decides how it is read, as in Diego's client: protobuf is read whatever the status is;
 //! anything else is a failure above status 299 and counts as an empty answer below.
+//!
+//! What only operators ask (migrations, quarantine) is not Diego's, has no routes and speaks JSON; it is in `operator.rs`.
 
 mod actual_lrps;
 mod cells;
@@ -16,6 +18,7 @@ mod desired_lrps;
 mod error;
 mod evacuation;
 mod events;
+mod operator;
 pub mod pool;
 mod tasks;
 pub mod tls;
@@ -30,6 +33,7 @@ pub use events::{EventStream, Subscription};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+pub use operator::{OperatorError, Question, Refusal};
 use rustls::pki_types::ServerName;
 pub use tls::{TlsError, TlsFiles};
 

@@ -211,6 +211,7 @@ impl Migrator {
                 (self.parts.newest, "the migration")
             }
             Task::Rollback { to } => (to, "the rollback"),
+            _ if self.interrupted.is_some() => (self.interrupted.unwrap_or(self.current), "the rollback"),
             _ => return Err(Refused::new("nothing-to-do", "nothing is under way that could be aborted", STATUS)),
         };
         let mut record = self.record.clone();

@@ -36,6 +36,7 @@ use store::record::DataVersion;
 use store::root::{Control as Will, Entry, HistoryEvent, VersionRecord, append_history};
 use store::{Step, Store, StoreError, Version};
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 use self::ask::{Answer, Ask, Asked};
 use self::open::{Opened, Work};
@@ -48,6 +49,8 @@ use crate::writer::{WriteError, Writer};
 
 /// How long to wait before a store that could not be read or had no room is tried again.
 const STORE_RETRY: Duration = Duration::from_secs(1);
+/// How often the log says how far it is.
+const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 /// How often a node looks whether its store has come to hold data.
 const IDENTITY_EVERY: Duration = Duration::from_secs(10);
 
@@ -183,6 +186,9 @@ pub struct Migrator {
     history_next: u64,
     task: Task,
     rolled_back: Option<Version>,
+    /// A rollback that a former master did not finish.
+    interrupted: Option<Version>,
+    last_word: Instant,
 }
 
 impl Migrator {
@@ -199,7 +205,33 @@ impl Migrator {
         };
         let (access, open) = watch::channel(first);
         let Opened { current, record, control: will, roots, history_next, .. } = opened;
-        (Self { parts, asks, access, current, record, will, roots, history_next, task, rolled_back: None }, open)
+        (
+            Self {
+                parts,
+                asks,
+                access,
+                current,
+                record,
+                will,
+                roots,
+                history_next,
+                task,
+                rolled_back: None,
+                interrupted: None,
+                last_word: Instant::now(),
+            },
+            open,
+        )
+    }
+
+    /// For errands: what the store says was under way when its last master died can be aborted.
+    pub fn resume_what_was_interrupted(&mut self) {
+        let target = Version::of(self.record.target);
+        match target {
+            Some(to) if to < self.current => self.interrupted = Some(to),
+            Some(to) if to > self.current => self.task = Task::Failed,
+            _ => {}
+        }
     }
 
     /// The status document before the engine runs.
@@ -307,6 +339,7 @@ impl Migrator {
 
     /// Between two batches: hears operators, and waits while it is paused.
     async fn attend(&mut self) -> Outcome {
+        self.report_progress();
         loop {
             if *self.parts.stop.borrow() {
                 return Err(Trouble::Stopping);
@@ -317,6 +350,17 @@ impl Migrator {
                 Err(_) => return Ok(()),
             }
         }
+    }
+
+    fn report_progress(&mut self) {
+        if self.last_word.elapsed() < PROGRESS_EVERY {
+            return;
+        }
+        self.last_word = Instant::now();
+        let status = self.parts.tracker.status();
+        let rate_per_s = status.rate_per_s.map_or(0, |rate| rate as u64);
+        let state = status.state;
+        tracing::info!(?state, done = status.done, total = status.total, rate_per_s, eta_s = status.eta_s, "migration");
     }
 
     /// `Changed` when what was under way is not to be gone on with.

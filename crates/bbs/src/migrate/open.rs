@@ -162,7 +162,7 @@ fn whether_to_migrate(control: &Control, node: Node<'_>, has_begun: bool) -> Wor
     }
 }
 
-fn readable(found: DataVersion) -> Result<Version, OpenError> {
+pub fn readable(found: DataVersion) -> Result<Version, OpenError> {
     let earliest = Version::EARLIEST;
     match Version::of(found) {
         Some(version) => Ok(version),

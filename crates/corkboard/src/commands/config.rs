@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use bbs::config::Config;
+use bbs::config::{Config, Finalization, Mode, Start};
 
 use crate::config;
 use crate::duration::show;
@@ -49,6 +49,8 @@ fn summary(config: &Config) -> String {
         ("API", format!("{} ({scheme})", config.listen)),
         ("health", format!("{} (plain http)", config.health)),
         ("store", format!("embedded, {}", config.store_dir.display())),
+        ("identity", config.identity.display().to_string()),
+        ("migration", migration(config)),
         ("auctioneer", auctioneer.to_owned()),
         ("converge", format!("every {}", show(timing.converge_interval))),
         (
@@ -66,4 +68,25 @@ fn summary(config: &Config) -> String {
         let _ = writeln!(text, "  {name:<11} {value}");
         text
     })
+}
+
+fn migration(config: &Config) -> String {
+    let mode = match config.migration.mode {
+        Mode::Online => "online",
+        Mode::ReadOnly => "read-only",
+        Mode::Offline => "offline",
+    };
+    let start = match config.migration.start {
+        Start::Auto => "starts by itself",
+        Start::Manual => "starts with `corkboard migrate start`",
+    };
+    let end = match config.migration.finalization {
+        Finalization::Auto => "ends by itself",
+        Finalization::Manual => "ends with `corkboard migrate finalize`",
+    };
+    let drain = match config.rollback_on_drain_to {
+        Some(version) => format!("; goes back to data version {version} when stopped"),
+        None => String::new(),
+    };
+    format!("{mode}, {start}, {end}{drain}")
 }

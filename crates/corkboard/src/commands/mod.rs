@@ -10,7 +10,10 @@ pub(crate) mod config;
 pub(crate) mod desired_lrps;
 pub(crate) mod domains;
 pub(crate) mod events;
+pub(crate) mod migrate;
+pub(crate) mod quarantine;
 mod spec;
+pub(crate) mod store;
 pub(crate) mod tasks;
 
 /// A guid on the command line: anything but nothing, which a shell makes of an unset variable.

@@ -5,16 +5,19 @@
 
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use api::client::TlsFiles;
-use bbs::config::{Config, Limits, Outbound, Timing};
+use bbs::config::{Config, Finalization, Limits, Migration, Mode, Outbound, Start, Timing};
 use toml::{Spanned, Value};
 use url::Url;
 
-use super::raw::{Raw, RawAuctioneer, RawCallbacks, RawCells, RawConfig, RawLimits, RawStore, RawTiming, RawTls};
-use super::values::{address, boolean, count, duration, number, text, web_url};
+use super::raw::{
+    Raw, RawAuctioneer, RawCallbacks, RawCells, RawConfig, RawLimits, RawMigration, RawStore, RawTiming, RawTls,
+};
+use super::values::{address, boolean, count, data_version, duration, number, rate, text, web_url, word};
 use super::{Problem, Problems};
+use crate::data_version::NEWEST;
 use crate::reach::is_loopback;
 
 pub(crate) const DEFAULT_LISTEN: SocketAddr =
@@ -23,6 +26,12 @@ pub(crate) const DEFAULT_HEALTH: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8890);
 const DEFAULT_NODE: &str = "board";
 const DEFAULT_TASK_RETRIES: i32 = 3;
+/// What is added to the path of the store to name the copy of its identity.
+const IDENTITY_SUFFIX: &str = ".identity";
+
+const MODES: &[(&str, Mode)] = &[("online", Mode::Online), ("read-only", Mode::ReadOnly), ("offline", Mode::Offline)];
+const STARTS: &[(&str, Start)] = &[("auto", Start::Auto), ("manual", Start::Manual)];
+const FINALIZATIONS: &[(&str, Finalization)] = &[("auto", Finalization::Auto), ("manual", Finalization::Manual)];
 
 impl TryFrom<RawConfig> for Config {
     type Error = Problems;
@@ -61,6 +70,8 @@ impl Reader {
         let advertise = self.optional("advertise", raw.advertise, web_url);
         let task_rejections_max = self.or("max_task_retries", raw.max_task_retries, DEFAULT_TASK_RETRIES, number);
         let store_dir = self.store(raw.store.unwrap_or_default());
+        let identity = self.identity(raw.identity, store_dir.as_deref());
+        let (migration, rollback_on_drain_to) = self.migration(raw.migration.unwrap_or_default());
         let has_tls_table = raw.tls.is_some();
         let tls = self.tls(raw.tls);
         let (timing, communication_timeout) = self.timing(raw.timing.unwrap_or_default());
@@ -95,10 +106,10 @@ impl Reader {
             task_rejections_max,
             outbound,
             cells_file,
-            identity: std::path::PathBuf::new(),
-            migration: bbs::config::Migration::default(),
-            newest: store::Version::LATEST,
-            rollback_on_drain_to: None,
+            identity: identity?,
+            migration,
+            newest: NEWEST,
+            rollback_on_drain_to,
         })
     }
 
@@ -124,6 +135,48 @@ impl Reader {
             self.note("store.dir", "is missing; expected the directory that holds the records, on a local disk");
         }
         dir.map(PathBuf::from)
+    }
+
+    /// By default beside the store, so that it does not vanish together with what it identifies.
+    fn identity(&mut self, raw: Raw, store_dir: Option<&Path>) -> Option<PathBuf> {
+        let is_given = raw.is_some();
+        let given = self.optional("identity", raw, text).map(PathBuf::from);
+        let store_dir = store_dir?;
+        if given.as_ref().is_some_and(|path| path.starts_with(store_dir)) {
+            let what = "lies in the directory of the store, with which it would be lost; expected a file outside of it";
+            self.note("identity", what);
+        }
+        if is_given {
+            return given;
+        }
+        let Some(name) = store_dir.file_name() else {
+            let what = "is missing, and the store's directory has no name to make a default from; expected a file outside \
+                        of that directory";
+            self.note("identity", what);
+            return None;
+        };
+        let mut name = name.to_owned();
+        name.push(IDENTITY_SUFFIX);
+        Some(store_dir.with_file_name(name))
+    }
+
+    fn migration(&mut self, raw: RawMigration) -> (Migration, Option<u64>) {
+        self.refuse_unknown("migration.", RawMigration::KEYS, &raw.unknown);
+        let usual = Migration::default();
+        let migration = Migration {
+            mode: self.or("migration.mode", raw.mode, usual.mode, |value| word(value, MODES)),
+            start: self.or("migration.start", raw.start, usual.start, |value| word(value, STARTS)),
+            finalization: self
+                .or("migration.finalization", raw.finalization, usual.finalization, |value| word(value, FINALIZATIONS)),
+            records_per_s_max: self.or(
+                "migration.records_per_s_max",
+                raw.records_per_s_max,
+                usual.records_per_s_max,
+                rate,
+            ),
+        };
+        let key = "migration.rollback_on_drain_to_version";
+        (migration, self.optional(key, raw.rollback_on_drain_to_version, data_version))
     }
 
     fn tls(&mut self, raw: Option<RawTls>) -> Option<TlsFiles> {

@@ -1,5 +1,6 @@
 //! Whether the files that a configuration names can be used: certificates load and fit their keys, the list of cells can be
-//! read, the directory above the records exists. Done before anything is started, because a server that finds out at its first handshake is already in the way.
+//! read, the directories above the records and above the copy of their identity exist. Done before anything is started,
+//! because a server that finds out at its first handshake is already in the way.
 
 use std::error::Error as StdError;
 use std::path::Path;
@@ -24,6 +25,13 @@ pub(super) fn problems(config: &Config, places: &Places) -> Vec<Problem> {
         let what =
             format!("the directory above, {}, does not exist; create it, or is a disk not mounted?", parent.display());
         note("store.dir".to_owned(), what);
+    }
+    if let Some(parent) = config.identity.parent().filter(|parent| !parent.as_os_str().is_empty())
+        && Some(parent) != config.store_dir.parent()
+        && !parent.is_dir()
+    {
+        let what = format!("the directory above, {}, does not exist; create it", parent.display());
+        note("identity".to_owned(), what);
     }
     if let Some(files) = &config.tls
         && let Err(error) = tls::server_config(&files.ca, &files.cert, &files.key)

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use api::client::TlsFiles;
 use bbs::config::Config;
 pub(crate) use check::{DEFAULT_HEALTH, DEFAULT_LISTEN};
-pub(crate) use raw::{RawConfig, RawStore};
+pub(crate) use raw::{RawConfig, RawMigration, RawStore};
 
 /// A file with every key and its default. `config example` prints it, and a test checks that it is true.
 pub(crate) const EXAMPLE: &str = include_str!("example.toml");
@@ -78,7 +78,7 @@ fn take_paths_from(folder: &Path, config: &mut Config) {
     let outbound = &mut config.outbound;
     let tables = [&mut config.tls, &mut outbound.auctioneer_tls, &mut outbound.cell_tls, &mut outbound.callback_tls];
     let tls = tables.into_iter().flatten().flat_map(|TlsFiles { ca, cert, key, .. }| [ca, cert, key]);
-    for path in tls.chain([&mut config.store_dir]).chain(config.cells_file.as_mut()) {
+    for path in tls.chain([&mut config.store_dir, &mut config.identity]).chain(config.cells_file.as_mut()) {
         // Joining with an absolute path gives that path.
         *path = folder.join(&*path);
     }
@@ -149,6 +149,7 @@ mod tests {
             ("auctioneer", raw::RawAuctioneer::KEYS),
             ("cells", raw::RawCells::KEYS),
             ("callbacks", raw::RawCallbacks::KEYS),
+            ("migration", RawMigration::KEYS),
         ];
         for (table, keys) in tables {
             let is_here = |key: &&&str| {
@@ -169,6 +170,20 @@ mod tests {
         }
     }
 
+    /// A copy inside of the store would be wiped together with it.
+    #[test]
+    fn the_identity_lies_beside_the_store() {
+        for (text, expected) in [
+            ("[store]\ndir = \"board/\"\n", "board.identity"),
+            ("[store]\ndir = \"/var/lib/board\"\n", "/var/lib/board.identity"),
+            ("[store]\ndir = \"board.d\"\n", "board.d.identity"),
+            ("identity = \"/etc/id\"\n[store]\ndir = \"board\"\n", "/etc/id"),
+        ] {
+            let raw: RawConfig = toml::from_str(text).unwrap();
+            assert_eq!(Config::try_from(raw).unwrap().identity, Path::new(expected), "{text}");
+        }
+    }
+
     #[test]
     fn paths_are_taken_from_the_folder_of_the_file() {
         let raw: RawConfig = toml::from_str("[store]\ndir = \"a\"\n[cells]\nfile = \"/b\"\n").unwrap();
@@ -176,5 +191,6 @@ mod tests {
         take_paths_from(Path::new("/etc/corkboard"), &mut config);
         assert_eq!(config.store_dir, Path::new("/etc/corkboard/a"));
         assert_eq!(config.cells_file.as_deref(), Some(Path::new("/b")));
+        assert_eq!(config.identity, Path::new("/etc/corkboard/a.identity"));
     }
 }

@@ -64,9 +64,9 @@ macro_rules! raw_table {
 
 raw_table! {
     /// The whole file.
-    RawConfig: node listen health advertise max_task_retries;
+    RawConfig: node listen health advertise max_task_retries identity;
     store = RawStore tls = RawTls timing = RawTiming limits = RawLimits
-    auctioneer = RawAuctioneer cells = RawCells callbacks = RawCallbacks
+    auctioneer = RawAuctioneer cells = RawCells callbacks = RawCallbacks migration = RawMigration
 }
 raw_table! { RawStore: engine dir; }
 raw_table! { RawTls: ca cert key; }
@@ -80,3 +80,4 @@ raw_table! {
 raw_table! { RawAuctioneer: url require_tls ca cert key; }
 raw_table! { RawCells: file require_tls workers ca cert key; }
 raw_table! { RawCallbacks: workers ca cert key; }
+raw_table! { RawMigration: mode start finalization records_per_s_max rollback_on_drain_to_version; }

@@ -6,6 +6,8 @@ use std::time::Duration;
 use toml::Value;
 use url::Url;
 
+use crate::data_version::resolve_known_version;
+
 pub(super) fn text(value: &Value) -> Result<String, String> {
     match value {
         Value::String(text) if text.is_empty() => Err("is empty; leave the key out, or give it a value".to_owned()),
@@ -54,6 +56,31 @@ pub(super) fn count(value: &Value) -> Result<usize, String> {
     match usize::try_from(number) {
         Ok(count) if count > 0 => Ok(count),
         _ => Err(format!("{number} is out of range; expected {EXPECTED}")),
+    }
+}
+
+/// Zero or more, and zero has a meaning of its own.
+pub(super) fn rate(value: &Value) -> Result<u64, String> {
+    const EXPECTED: &str = "a whole number, or 0 for no limit";
+    let number = value.as_integer().ok_or_else(|| wrong_type(value, EXPECTED))?;
+    u64::try_from(number).map_err(|_| format!("{number} is negative; expected {EXPECTED}"))
+}
+
+/// One of a few words.
+pub(super) fn word<T: Copy>(value: &Value, words: &[(&str, T)]) -> Result<T, String> {
+    let listed: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
+    let expected = listed.join(" or ");
+    let Value::String(text) = value else { return Err(wrong_type(value, &expected)) };
+    let found = words.iter().find(|(word, _)| word == text);
+    found.map(|(_, meaning)| *meaning).ok_or_else(|| format!("{text:?} is not known; expected {expected}"))
+}
+
+/// A data version of this release, by number or by name.
+pub(super) fn data_version(value: &Value) -> Result<u64, String> {
+    match value {
+        Value::Integer(number) => resolve_known_version(&number.to_string()),
+        Value::String(text) => resolve_known_version(text),
+        other => Err(wrong_type(other, "the number or the name of a data version")),
     }
 }
 

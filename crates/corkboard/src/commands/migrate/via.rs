@@ -1,0 +1,146 @@
+//! Who answers a command about migrations: a server, the health port of any node, or the store itself while no server runs.
+
+use std::path::{Path, PathBuf};
+
+use api::client::{Client, OperatorError, Question, Refusal};
+use bbs::config::Config;
+use bbs::errand::{self, ErrandError};
+use bbs::migrate::ask::Refused;
+use serde_json::json;
+use store::record::DataVersion;
+
+use super::document::Document;
+use crate::failure::CommandError;
+
+const ROOT: &str = "/corkboard/v1";
+/// The status with which a server refuses the same.
+const CONFLICT: u16 = 409;
+
+/// What a command asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    Status,
+    Plan { to: Option<u64> },
+    Start,
+    Pause,
+    Resume,
+    Abort,
+    Finalize { version: u64 },
+    Rollback { to: u64, accept_loss: bool },
+    History { last: u32 },
+}
+
+pub(crate) enum Via {
+    Server(Client),
+    /// Knows the status and nothing else.
+    Health(Client),
+    Store(Box<Config>),
+}
+
+/// Where the arguments of a command lead.
+pub(crate) enum Place<'a> {
+    Server,
+    /// The health port if one is named here or in the environment, else the server.
+    AnyNode(Option<&'a str>),
+    Store(&'a Path),
+}
+
+/// For the commands that also work without a server.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StoreFlag {
+    /// Work without a server, on the store that this configuration file names; no server may be using it
+    #[arg(long, value_name = "FILE", conflicts_with = "bbs_url")]
+    config: Option<PathBuf>,
+}
+
+impl StoreFlag {
+    pub(crate) fn or<'a>(&'a self, otherwise: Place<'a>) -> Place<'a> {
+        self.config.as_deref().map_or(otherwise, Place::Store)
+    }
+}
+
+impl Via {
+    pub(crate) async fn ask(&self, ask: &Ask) -> Result<Document, CommandError> {
+        match self {
+            Via::Server(client) => Document::of(&client.ask(&question(ask)).await?),
+            Via::Health(client) => Document::of(&client.ask(&Question::get("/status", &[])).await?)?.part("migration"),
+            Via::Store(config) => Box::pin(ask_store(config, ask)).await,
+        }
+    }
+}
+
+fn question(ask: &Ask) -> Question {
+    let get = |path: &str, query: &[(&str, &str)]| Question::get(&format!("{ROOT}{path}"), query);
+    let post = |path: &str, body| Question::post(&format!("{ROOT}/migration/{path}"), &body);
+    match ask {
+        Ask::Status => get("/migration", &[]),
+        Ask::Plan { to: None } => get("/migration/plan", &[]),
+        Ask::Plan { to: Some(to) } => get("/migration/plan", &[("to", &to.to_string())]),
+        Ask::Start => post("start", json!({})),
+        Ask::Pause => post("pause", json!({})),
+        Ask::Resume => post("resume", json!({})),
+        Ask::Abort => post("abort", json!({})),
+        Ask::Finalize { version } => post("finalize", json!({ "version": version })),
+        Ask::Rollback { to, accept_loss } => post("rollback", json!({ "to": to, "accept_loss": accept_loss })),
+        Ask::History { last } => get("/history", &[("last", &last.to_string())]),
+    }
+}
+
+/// The same documents that a server would give.
+async fn ask_store(config: &Config, ask: &Ask) -> Result<Document, CommandError> {
+    match ask {
+        Ask::Status => Document::from(&errand::status(config).await?),
+        Ask::Plan { to } => Document::from(&errand::plan(config, to.map(DataVersion)).await?),
+        Ask::History { last } => {
+            let last = usize::try_from(*last).unwrap_or(usize::MAX);
+            Document::from(&json!({ "entries": errand::history(config, last).await? }))
+        }
+        Ask::Rollback { to, accept_loss } => {
+            let did = errand::rollback(config, DataVersion(*to), *accept_loss).await?;
+            done(config, &did.message).await
+        }
+        Ask::Abort => {
+            let did = errand::abort(config).await?;
+            done(config, &did.message).await
+        }
+        Ask::Start | Ask::Pause | Ask::Resume | Ask::Finalize { .. } => Err(CommandError::Unfinished(format!(
+            "only a running server can do this: start one on {} and ask it, without --config. Nothing was changed",
+            config.store_dir.display()
+        ))),
+    }
+}
+
+async fn done(config: &Config, message: &str) -> Result<Document, CommandError> {
+    Document::from(&json!({ "message": message, "migration": errand::status(config).await? }))
+}
+
+impl From<ErrandError> for CommandError {
+    fn from(error: ErrandError) -> Self {
+        match error {
+            ErrandError::Refused(refused) => {
+                let document = serde_json::to_string(&refused).unwrap_or_default();
+                let Refused { code, message, next, .. } = refused;
+                let refusal = Refusal { code: code.to_owned(), message, next, document };
+                CommandError::Operator(OperatorError::Refused { status: CONFLICT, refusal })
+            }
+            error => CommandError::Unfinished(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_are_those_of_the_operators_api() {
+        let plan = |to| question(&Ask::Plan { to });
+        assert_eq!(plan(None), Question::get("/corkboard/v1/migration/plan", &[]));
+        assert_eq!(plan(Some(7)), Question::get("/corkboard/v1/migration/plan?to=7", &[]));
+        let rollback = question(&Ask::Rollback { to: 1, accept_loss: true });
+        assert_eq!(
+            rollback,
+            Question::post("/corkboard/v1/migration/rollback", &json!({"to": 1, "accept_loss": true}))
+        );
+    }
+}

@@ -1,0 +1,196 @@
+//! Following a migration: a line redrawn in place on a terminal, one JSON object per change otherwise.
+//!
+//! A server that does not answer for a moment, because it restarts or another node takes over, does not end the watch; one
+//! that stays away does. Status is asked for again and again: it is small, and served in every phase, which a stream of
+//! events is not.
+
+use std::time::Duration;
+
+use api::client::{OperatorError, TransportKind};
+use tokio::time::MissedTickBehavior;
+
+use super::document::{Migration, State};
+use super::figures::{grouped, time, whole};
+use super::status::{percent, quiet_s, word};
+use super::{Ask, Via};
+use crate::console::Console;
+use crate::failure::CommandError;
+
+const INTERVAL: Duration = Duration::from_millis(500);
+/// Half a minute without an answer.
+const SILENT_ANSWERS_MAX: u32 = 60;
+
+/// A server that rolls back stops at the end, which is no failure, but not the certainty of success either.
+const STOPPED: &str = "the server does not answer any more, as it should at the end of a rollback; `corkboard migrate \
+                       status --config FILE` says whether the store is ready for the former release";
+
+const BAR_COLUMNS_MIN: usize = 10;
+const BAR_COLUMNS_MAX: usize = 40;
+/// The longest word for a state that moves.
+const WORD_COLUMNS: usize = 12;
+const CLEAR_LINE: &str = "\r\x1b[2K";
+
+/// What a watch says off a terminal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tell {
+    Changes,
+    Nothing,
+}
+
+/// Whether a watch draws for people.
+pub(super) fn draws(console: &Console) -> bool {
+    console.width().is_some() && !console.is_json()
+}
+
+/// Follows until `is_over`, and gives the last state that was seen.
+pub(super) async fn watch(
+    via: &Via,
+    console: &mut Console,
+    tell: Tell,
+    is_over: impl Fn(&Migration) -> bool,
+) -> Result<Migration, CommandError> {
+    let mut ticks = tokio::time::interval(INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut shown, mut silent): (Option<Migration>, u32) = (None, 0);
+    loop {
+        ticks.tick().await;
+        let document = match via.ask(&Ask::Status).await {
+            Ok(document) => document,
+            Err(error) => {
+                silent += 1;
+                let has_stopped = is_gone(&error) && shown.as_ref().is_some_and(|it| it.state == State::RollingBack);
+                if has_stopped || !may_pass(&error) || silent > SILENT_ANSWERS_MAX {
+                    if draws(console) {
+                        console.line("")?;
+                    }
+                    return Err(if has_stopped { CommandError::Unfinished(STOPPED.to_owned()) } else { error });
+                }
+                if draws(console) {
+                    console.write(format!("{CLEAR_LINE}no answer; trying again").as_bytes())?;
+                }
+                continue;
+            }
+        };
+        silent = 0;
+        let now: Migration = document.read()?;
+        if draws(console) {
+            draw(console, &now, shown.as_ref())?;
+        } else if tell == Tell::Changes && shown.as_ref().is_none_or(|before| lasting(before) != lasting(&now)) {
+            console.line(&document.one_line())?;
+        }
+        if is_over(&now) {
+            if draws(console) {
+                console.line("\n")?;
+            }
+            return Ok(now);
+        }
+        shown = Some(now);
+    }
+}
+
+/// A state that ended keeps its line, so that the way so far can be read afterwards.
+fn draw(console: &mut Console, now: &Migration, before: Option<&Migration>) -> Result<(), CommandError> {
+    let is_next = before.is_some_and(|before| before.state != now.state);
+    let start = if is_next { "\n" } else { CLEAR_LINE };
+    let line = progress_line(now, console.width().unwrap_or(usize::MAX));
+    Ok(console.write(format!("{start}{line}").as_bytes())?)
+}
+
+/// Without what changes by the mere passing of time.
+fn lasting(now: &Migration) -> Migration {
+    Migration { rate_per_s: None, eta_s: None, elapsed_s: None, last_progress_s: None, ..now.clone() }
+}
+
+/// Whether the next question may be answered.
+fn may_pass(error: &CommandError) -> bool {
+    match error {
+        CommandError::Operator(OperatorError::Refused { status, .. } | OperatorError::Status { status, .. }) => {
+            *status >= 500
+        }
+        CommandError::Operator(OperatorError::Transport { kind, .. }) => *kind != TransportKind::Tls,
+        _ => false,
+    }
+}
+
+fn is_gone(error: &CommandError) -> bool {
+    matches!(error, CommandError::Operator(OperatorError::Transport { kind: TransportKind::Refused, .. }))
+}
+
+/// One line of at most `width` columns. What fits least is left out first: rate, count, time left.
+pub(super) fn progress_line(now: &Migration, width: usize) -> String {
+    let label = format!("{:<WORD_COLUMNS$}", word(now.state));
+    let line = match (now.done, now.total) {
+        (Some(done), Some(total)) => {
+            let mut facts = facts(now, done, total);
+            let columns = loop {
+                let taken = label.len() + 1 + 2 + facts.iter().map(|fact| 2 + fact.len()).sum::<usize>();
+                let columns = width.saturating_sub(taken);
+                if columns >= BAR_COLUMNS_MIN || facts.len() == 1 {
+                    break columns.min(BAR_COLUMNS_MAX);
+                }
+                facts.pop();
+            };
+            format!("{label} [{}]  {}", bar(done, total, columns), facts.join("  "))
+        }
+        _ => match now.elapsed_s {
+            Some(elapsed) => format!("{label} {}", time(elapsed)),
+            None => label,
+        },
+    };
+    line.chars().take(width).collect::<String>().trim_end().to_owned()
+}
+
+/// The most important first.
+fn facts(now: &Migration, done: u64, total: u64) -> Vec<String> {
+    let quiet = quiet_s(now).map(|s| format!("nothing moved for {}", time(s)));
+    let left = now.eta_s.filter(|_| quiet.is_none()).map(|s| format!("{} left", time(s)));
+    let rate = now.rate_per_s.filter(|rate| *rate > 0.0).map(|rate| format!("{}/s", grouped(whole(rate))));
+    let count = format!("{} of {}", grouped(done), grouped(total));
+    let percent = format!("{:>3} %", percent(done, total));
+    [Some(percent), quiet, left, Some(count), rate].into_iter().flatten().collect()
+}
+
+fn bar(done: u64, total: u64, columns: usize) -> String {
+    let done = u128::from(done.min(total)) * columns as u128;
+    let filled = done.checked_div(u128::from(total)).unwrap_or(columns as u128);
+    let filled = usize::try_from(filled).unwrap_or(columns);
+    format!("{}{}", "=".repeat(filled), " ".repeat(columns - filled))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use expect_test::expect;
+
+    use super::super::Document;
+    use super::*;
+
+    fn line(rest: &str, width: usize) -> String {
+        let json = format!(r#"{{"state":"sweeping","rate_per_s":21000.4,"eta_s":18,"elapsed_s":6{rest}}}"#);
+        let now: Migration = Document::of(&Bytes::from(json)).unwrap().read().unwrap();
+        let line = progress_line(&now, width);
+        assert!(line.chars().count() <= width, "{line}");
+        line
+    }
+
+    #[test]
+    fn what_fits_is_drawn() {
+        let half = r#","done":120000,"total":500000,"last_progress_s":0"#;
+        let lines = [120, 80, 60, 50, 36, 30, 14, 3].map(|width| format!("{width:>3}|{}|", line(half, width)));
+        expect![[r#""#]].assert_eq(&lines.join("\n"));
+    }
+
+    #[test]
+    fn the_bar_is_full_only_at_the_end() {
+        let of = |done: u64, total: u64| line(&format!(r#","done":{done},"total":{total}"#), 60);
+        let lines =
+            [of(0, 500), of(1, 500), of(499, 500), of(500, 500), of(501, 500), of(0, 0), of(u64::MAX, u64::MAX)];
+        expect![[r#""#]].assert_eq(&lines.join("\n"));
+    }
+
+    #[test]
+    fn a_sweep_that_stands_still_is_noticed() {
+        expect![""].assert_eq(&line(r#","done":1,"total":2,"last_progress_s":75"#, 100));
+        expect![""].assert_eq(&line("", 100));
+    }
+}
