@@ -3,18 +3,23 @@
 //! Promise: to a record and back gives the same entity. From a record there is one door, and it checks: an id that is
 //! empty, a state nobody knows or a missing part is an error that says so, without showing a value.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use model::{
-    ActualLrp, ActualLrpKey, ActualState, CellId, DesiredLrp, Domain, DomainName, IdError, ImageCredentials,
-    InstanceGuid, InstanceKey, MetricTag, ModificationTag, NetInfo, Packed, PortMapping, Presence, ProcessGuid,
-    Resources, Task, TaskDefinition, TaskGuid, TaskState, UpdateStrategy,
+    ActualLrp, ActualLrpKey, ActualState, CellId, Definition, DefinitionNumber, DesiredLrp, Domain, DomainName,
+    IdError, ImageCredentials, InstanceGuid, InstanceKey, MetricTag, ModificationTag, NetInfo, Packed, PortMapping,
+    Presence, ProcessGuid, Resources, Task, TaskDefinition, TaskGuid, TaskState, UpdateStrategy,
 };
 use thiserror::Error;
 
-use super::records;
+use super::extras::{Extras, ONLY, SCHEDULE};
+use super::keys::Place;
+use super::{Desired, records};
+use crate::versions::unknown::Kept;
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(super) enum ConvertError {
+pub enum ConvertError {
     #[error(transparent)]
     Id(#[from] IdError),
     #[error("the record has no {0}")]
@@ -34,63 +39,163 @@ fn number_of<T: PartialEq>(table: &[(u32, T)], value: &T) -> u32 {
     table.iter().find(|(_, known)| known == value).map_or(0, |(number, _)| *number)
 }
 
+pub(super) fn presence_number(presence: Presence) -> u32 {
+    number_of(&PRESENCES, &presence)
+}
+
 fn value_of<T: Copy>(table: &[(u32, T)], number: u32, what: &'static str) -> Result<T, ConvertError> {
     let row = table.iter().find(|(known, _)| *known == number);
     row.map(|(_, value)| *value).ok_or(ConvertError::Unknown { what, number })
 }
 
-pub(super) fn schedule(lrp: &DesiredLrp) -> records::Schedule {
+pub(super) fn schedule(lrp: &DesiredLrp, extras: &Extras) -> Kept<records::Schedule> {
     let metric_tags = lrp.metric_tags.iter().map(|(name, tag)| (name.to_owned(), metric_tag(tag))).collect();
-    records::Schedule {
+    extras.added_to(SCHEDULE, records::Schedule {
         process_guid: lrp.process_guid.to_string(),
         domain: lrp.domain.to_string(),
-        log_guid: lrp.log_guid.clone(),
         annotation: lrp.annotation.clone(),
         instances: lrp.instances,
-        resources: Some(resources(&lrp.resources)),
-        placement_tags: lrp.placement_tags.clone(),
-        volume_drivers: lrp.volume_drivers.clone(),
         routes: lrp.routes.iter().map(|(name, json)| (name.to_owned(), Bytes::copy_from_slice(json))).collect(),
         metric_tags,
-        metrics_guid: lrp.metrics_guid.clone(),
         update_strategy: lrp.update_strategy.0,
         image_username: lrp.image_credentials.username.clone(),
         image_password: lrp.image_credentials.password.clone(),
         tag: Some(tag(&lrp.tag)),
+        definition: lrp.definition.0,
+        previous: lrp.previous.as_ref().map_or(0, |previous| previous.number.0),
+        carried: Vec::new(),
+    })
+}
+
+/// A definition of a DesiredLRP, in use or the one before, where it lies in the model.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DefinitionRef<'a> {
+    guid: &'a ProcessGuid,
+    pub(super) number: DefinitionNumber,
+    identifier: &'a str,
+    resources: &'a Resources,
+    placement_tags: &'a [String],
+    volume_drivers: &'a [String],
+    log_guid: &'a str,
+    metrics_guid: &'a str,
+    run_info: &'a Bytes,
+}
+
+/// The definition in use, and the one before it if there is one. Their numbers differ.
+pub(super) fn definitions(lrp: &DesiredLrp) -> impl Iterator<Item = DefinitionRef<'_>> + Clone {
+    let guid = &lrp.process_guid;
+    let current = DefinitionRef {
+        guid,
+        number: lrp.definition,
+        identifier: &lrp.definition_identifier,
+        resources: &lrp.resources,
+        placement_tags: &lrp.placement_tags,
+        volume_drivers: &lrp.volume_drivers,
+        log_guid: &lrp.log_guid,
+        metrics_guid: &lrp.metrics_guid,
+        run_info: &lrp.run_info,
+    };
+    let previous = lrp.previous.as_deref().map(|definition| DefinitionRef {
+        guid,
+        number: definition.number,
+        identifier: &definition.identifier,
+        resources: &definition.resources,
+        placement_tags: &definition.placement_tags,
+        volume_drivers: &definition.volume_drivers,
+        log_guid: &definition.log_guid,
+        metrics_guid: &definition.metrics_guid,
+        run_info: &definition.run_info,
+    });
+    [Some(current), previous].into_iter().flatten()
+}
+
+impl DefinitionRef<'_> {
+    pub(super) fn place(&self) -> Place<'_> {
+        Place::Definition(self.guid.as_str(), self.number.0)
+    }
+
+    /// Whether both are written as the same record.
+    pub(super) fn same_as(&self, other: &DefinitionRef<'_>) -> bool {
+        let same_memory = self.run_info.as_ptr() == other.run_info.as_ptr();
+        self.number == other.number
+            && self.run_info.len() == other.run_info.len()
+            && (same_memory || self.run_info == other.run_info)
+            && self.identifier == other.identifier
+            && self.resources == other.resources
+            && self.placement_tags == other.placement_tags
+            && self.volume_drivers == other.volume_drivers
+            && self.log_guid == other.log_guid
+            && self.metrics_guid == other.metrics_guid
+            && self.guid == other.guid
+    }
+
+    pub(super) fn record(&self, extras: &Extras) -> Kept<records::Definition> {
+        extras.added_to(self.number.0, records::Definition {
+            process_guid: self.guid.to_string(),
+            number: self.number.0,
+            identifier: self.identifier.to_owned(),
+            resources: Some(resources(self.resources)),
+            placement_tags: self.placement_tags.to_vec(),
+            volume_drivers: self.volume_drivers.to_vec(),
+            log_guid: self.log_guid.to_owned(),
+            metrics_guid: self.metrics_guid.to_owned(),
+            run_info: self.run_info.clone(),
+            carried: Vec::new(),
+        })
     }
 }
 
-pub(super) fn run(lrp: &DesiredLrp) -> records::Run {
-    records::Run { process_guid: lrp.process_guid.to_string(), run_info: lrp.run_info.clone() }
+pub(super) fn desired(lrp: &DesiredLrp) -> Desired {
+    let extras = Extras::of(&lrp.unknown);
+    let mut definitions = definitions(lrp).map(|definition| definition.record(&extras));
+    Desired {
+        schedule: schedule(lrp, &extras),
+        definition: definitions.next().unwrap_or_default(),
+        previous: definitions.next().map(Box::new),
+    }
 }
 
-/// The entity is there when both of its records are: `guid` is what both of them name.
-pub(super) fn desired(
-    guid: ProcessGuid,
-    schedule: records::Schedule,
-    run_info: Bytes,
-) -> Result<DesiredLrp, ConvertError> {
+pub(super) fn model_desired(desired: Desired) -> Result<DesiredLrp, ConvertError> {
+    let mut extras = Extras::default();
+    let schedule = extras.taken_from(SCHEDULE, desired.schedule);
+    let definition = model_definition(desired.definition, &mut extras)?;
+    let previous = desired.previous.map(|previous| model_definition(*previous, &mut extras)).transpose()?;
     let metric_tags = schedule.metric_tags.into_iter().map(|(name, tag)| Ok((name, model_metric_tag(tag)?)));
     Ok(DesiredLrp {
-        process_guid: guid,
+        process_guid: ProcessGuid::parse(&schedule.process_guid)?,
         domain: DomainName::parse(&schedule.domain)?,
-        log_guid: schedule.log_guid,
+        log_guid: definition.log_guid,
         annotation: schedule.annotation,
         instances: schedule.instances,
-        resources: model_resources(schedule.resources)?,
-        placement_tags: schedule.placement_tags,
-        volume_drivers: schedule.volume_drivers,
+        resources: definition.resources,
+        placement_tags: definition.placement_tags,
+        volume_drivers: definition.volume_drivers,
         routes: schedule.routes.into(),
         metric_tags: Packed::try_from_sorted::<ConvertError>(metric_tags)?,
-        metrics_guid: schedule.metrics_guid,
+        metrics_guid: definition.metrics_guid,
         update_strategy: UpdateStrategy(schedule.update_strategy),
         image_credentials: ImageCredentials { username: schedule.image_username, password: schedule.image_password },
         tag: model_tag(schedule.tag)?,
-        run_info,
-        definition: model::DefinitionNumber::FIRST,
-        definition_identifier: String::new(),
-        previous: None,
-        unknown: model::Unknown::default(),
+        run_info: definition.run_info,
+        definition: definition.number,
+        definition_identifier: definition.identifier,
+        previous: previous.map(Arc::new),
+        unknown: extras.packed(),
+    })
+}
+
+fn model_definition(record: Kept<records::Definition>, extras: &mut Extras) -> Result<Definition, ConvertError> {
+    let number = record.number;
+    let record = extras.taken_from(number, record);
+    Ok(Definition {
+        number: DefinitionNumber(number),
+        identifier: record.identifier,
+        resources: model_resources(record.resources)?,
+        placement_tags: record.placement_tags,
+        volume_drivers: record.volume_drivers,
+        log_guid: record.log_guid,
+        metrics_guid: record.metrics_guid,
+        run_info: record.run_info,
     })
 }
 
@@ -131,12 +236,12 @@ fn model_tag(tag: Option<records::Tag>) -> Result<ModificationTag, ConvertError>
     Ok(ModificationTag { epoch: tag.epoch.into(), index: tag.index })
 }
 
-pub(super) fn actual(lrp: &ActualLrp) -> records::Actual {
+pub(super) fn actual(lrp: &ActualLrp) -> Kept<records::Actual> {
     let instance = lrp.instance.as_ref().map(|instance| records::Instance {
         instance_guid: instance.instance_guid.to_string(),
         cell_id: instance.cell_id.to_string(),
     });
-    records::Actual {
+    Extras::of(&lrp.unknown).added_to(ONLY, records::Actual {
         process_guid: lrp.key.process_guid.to_string(),
         index: lrp.key.index,
         domain: lrp.key.domain.to_string(),
@@ -148,17 +253,21 @@ pub(super) fn actual(lrp: &ActualLrp) -> records::Actual {
         placement_error: lrp.placement_error.clone(),
         since_ns: lrp.since_ns,
         tag: Some(tag(&lrp.tag)),
-        presence: number_of(&PRESENCES, &lrp.presence),
+        presence: presence_number(lrp.presence),
         internal_routes: lrp.internal_routes.clone(),
         metric_tags: lrp.metric_tags.as_ref().map(|tags| records::ReportedTags {
             tags: tags.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
         }),
         routable: lrp.routable,
         availability_zone: lrp.availability_zone.clone(),
-    }
+        definition: lrp.definition.0,
+        carried: Vec::new(),
+    })
 }
 
-pub(super) fn model_actual(record: records::Actual) -> Result<ActualLrp, ConvertError> {
+pub(super) fn model_actual(record: Kept<records::Actual>) -> Result<ActualLrp, ConvertError> {
+    let mut extras = Extras::default();
+    let record = extras.taken_from(ONLY, record);
     let instance = record.instance.map(|instance| -> Result<InstanceKey, IdError> {
         Ok(InstanceKey {
             instance_guid: InstanceGuid::parse(&instance.instance_guid)?,
@@ -184,8 +293,8 @@ pub(super) fn model_actual(record: records::Actual) -> Result<ActualLrp, Convert
         metric_tags: record.metric_tags.map(|reported| reported.tags.into()),
         routable: record.routable,
         availability_zone: record.availability_zone,
-        definition: model::DefinitionNumber::FIRST,
-        unknown: model::Unknown::default(),
+        definition: DefinitionNumber(record.definition),
+        unknown: extras.packed(),
     })
 }
 
@@ -221,9 +330,9 @@ fn model_net_info(net: records::NetInfo) -> NetInfo {
     }
 }
 
-pub(super) fn task(task: &Task) -> records::Task {
+pub(super) fn task(task: &Task) -> Kept<records::Task> {
     let definition = &task.definition;
-    records::Task {
+    Extras::of(&task.unknown).added_to(ONLY, records::Task {
         guid: task.guid.to_string(),
         domain: task.domain.to_string(),
         definition: Some(records::TaskDefinition {
@@ -244,10 +353,13 @@ pub(super) fn task(task: &Task) -> records::Task {
         failure_reason: task.failure_reason.clone(),
         rejection_count: task.rejection_count,
         rejection_reason: task.rejection_reason.clone(),
-    }
+        carried: Vec::new(),
+    })
 }
 
-pub(super) fn model_task(record: records::Task) -> Result<Task, ConvertError> {
+pub(super) fn model_task(record: Kept<records::Task>) -> Result<Task, ConvertError> {
+    let mut extras = Extras::default();
+    let record = extras.taken_from(ONLY, record);
     let definition = record.definition.ok_or(ConvertError::Missing("definition"))?;
     let definition = TaskDefinition {
         resources: model_resources(definition.resources)?,
@@ -275,20 +387,21 @@ pub(super) fn model_task(record: records::Task) -> Result<Task, ConvertError> {
         failure_reason: record.failure_reason,
         rejection_count: record.rejection_count,
         rejection_reason: record.rejection_reason,
-        unknown: model::Unknown::default(),
+        unknown: extras.packed(),
     })
 }
 
-pub(super) fn domain(domain: &Domain) -> records::Domain {
-    records::Domain { name: domain.name.to_string(), expires_ns: domain.expires_ns }
+pub(super) fn domain(domain: &Domain) -> Kept<records::Domain> {
+    let record =
+        records::Domain { name: domain.name.to_string(), expires_ns: domain.expires_ns, carried: Vec::new() };
+    Extras::of(&domain.unknown).added_to(ONLY, record)
 }
 
-pub(super) fn model_domain(record: &records::Domain) -> Result<Domain, ConvertError> {
-    Ok(Domain {
-        name: DomainName::parse(&record.name)?,
-        expires_ns: record.expires_ns,
-        unknown: model::Unknown::default(),
-    })
+pub(super) fn model_domain(record: Kept<records::Domain>) -> Result<Domain, ConvertError> {
+    let mut extras = Extras::default();
+    let record = extras.taken_from(ONLY, record);
+    let name = DomainName::parse(&record.name)?;
+    Ok(Domain { name, expires_ns: record.expires_ns, unknown: extras.packed() })
 }
 
 #[cfg(test)]
