@@ -20,7 +20,7 @@ use serde_json::error::Category;
 use thiserror::Error;
 
 pub use control::{Control, Held, Verified, put_control};
-pub use decide::{Action, Decision, Row, decide};
+pub use decide::{Action, Decision, decide};
 pub use history::{
     Entry, HISTORY_DETAIL_BYTES_MAX, HISTORY_ENTRIES_MAX, HistoryEvent, append_history, next_history_number,
     read_history,
