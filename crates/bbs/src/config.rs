@@ -25,6 +25,56 @@ pub struct Config {
     pub outbound: Outbound,
     /// Cells listed in a file of JSON presences, one a line, read again when it changes.
     pub cells_file: Option<PathBuf>,
+    /// Where this node keeps its copy of the store's identity, so that a wiped or exchanged store is noticed. Never inside
+    /// the store's own directory, with which it would be lost.
+    pub identity: PathBuf,
+    pub migration: Migration,
+    /// The newest data version that this server writes, and brings older data to.
+    pub newest: store::Version,
+    /// When the server is stopped: go back to this data version first, so that the former release can be started.
+    pub rollback_on_drain_to: Option<u64>,
+}
+
+/// How older data becomes data of this release.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Migration {
+    pub mode: Mode,
+    pub start: Start,
+    pub finalization: Finalization,
+    /// For the background sweep; 0 leaves it to the automatic throttle.
+    pub records_per_s_max: u64,
+}
+
+/// What clients notice of a migration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Nothing: reads and writes go on.
+    #[default]
+    Online,
+    /// Writes get 503.
+    ReadOnly,
+    /// Everything gets 503.
+    Offline,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// As soon as older data is found.
+    #[default]
+    Auto,
+    /// When the operator says so; until then the server works on the older form.
+    Manual,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Finalization {
+    /// As soon as everything is copied and verified.
+    #[default]
+    Auto,
+    /// When the operator says so; until then every change is written in both forms.
+    Manual,
 }
 
 /// Diego's defaults.

@@ -6,10 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::{ActualLrpKey, DomainName, InstanceKey, ModificationTag, Packed, PackedValue, ProcessGuid};
+use crate::{
+    ActualLrpKey, Definition, DefinitionNumber, DomainName, InstanceKey, ModificationTag, Packed, PackedValue,
+    ProcessGuid, Unknown,
+};
 
 /// The routing key whose value names the internal host names of every instance. No other key is interpreted.
 pub const INTERNAL_ROUTER: &str = "internal-router";
@@ -35,6 +39,13 @@ pub struct DesiredLrp {
     pub tag: ModificationTag,
     /// What only the cell needs, encoded by the API crate.
     pub run_info: Bytes,
+    /// The number of the definition above: what new instances get.
+    pub definition: DefinitionNumber,
+    /// What the client that set the definition calls it; empty for the first.
+    pub definition_identifier: String,
+    /// The definition that instances ran before, while some still do.
+    pub previous: Option<Arc<Definition>>,
+    pub unknown: Unknown,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

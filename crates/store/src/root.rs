@@ -6,13 +6,11 @@
 //!
 //! What is kept here is JSON or plain text in every data version and is never encrypted, so that every server can read
 //! it. Members of JSON records that this release does not know are written back as they were read. [`mod@decide`] is the
-//! table of what follows from the versions, [`control`] the operator's will, [`history`] what happened, and [`open`]
-//! the way in for a server that does not migrate.
+//! table of what follows from the versions, [`control`] the operator's will, and [`history`] what happened.
 
 pub mod control;
 pub mod decide;
 pub mod history;
-pub mod open;
 
 use serde::de::{DeserializeOwned, Error as _, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -25,7 +23,6 @@ pub use history::{
     Entry, HISTORY_DETAIL_BYTES_MAX, HISTORY_ENTRIES_MAX, HistoryEvent, append_history, next_history_number,
     read_history,
 };
-pub use open::{Root, open_root};
 
 use crate::error::StoreError;
 use crate::kv::{Step, Store};
@@ -85,11 +82,6 @@ pub struct RootState {
 #[derive(Debug, Error)]
 pub enum RootError {
     #[error(
-        "the store has data version {current} (with target version {target}), and this server works with {mine}. \
-         Nothing was changed. Start a server that knows both versions"
-    )]
-    OtherVersion { current: DataVersion, target: DataVersion, mine: DataVersion },
-    #[error(
         "the store holds records (for example {example}) but no {missing}. Nothing was changed. This is not a whole \
          store: check that the right one is configured, and restore it from a backup otherwise"
     )]
@@ -107,7 +99,7 @@ impl RootError {
     pub fn retryable(&self) -> bool {
         match self {
             RootError::Store { source } => source.retryable(),
-            RootError::OtherVersion { .. } | RootError::Incomplete { .. } | RootError::Unreadable { .. } => false,
+            RootError::Incomplete { .. } | RootError::Unreadable { .. } => false,
         }
     }
 }

@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::{BufMut, Bytes};
 use model::desired_lrp::INTERNAL_ROUTER;
 use model::{
-    DesiredLrp, DesiredUpdate, DomainName, IdError, ImageCredentials, MetricTag, ModificationTag, Packed, ProcessGuid,
-    Resources, UpdateStrategy,
+    DefinitionNumber, DesiredLrp, DesiredUpdate, DomainName, IdError, ImageCredentials, MetricTag, ModificationTag,
+    Packed, ProcessGuid, Resources, Unknown, UpdateStrategy,
 };
 use prost::Message;
 use prost::encoding::{WireType, decode_key, skip_field};
@@ -165,6 +165,10 @@ pub fn desire(wire: models::DesiredLrp, epoch: std::sync::Arc<str>) -> Result<De
         },
         tag: ModificationTag::first(epoch),
         run_info: Bytes::new(),
+        definition: DefinitionNumber::FIRST,
+        definition_identifier: String::new(),
+        previous: None,
+        unknown: Unknown::default(),
     };
     // What is left in the message is the run info.
     Ok(DesiredLrp { run_info: wire.encode_to_vec().into(), ..lrp })

@@ -299,6 +299,8 @@ prop_compose! {
             metric_tags: metric_tags.map(Into::into),
             instance, net_info, crash_count, crash_reason, state, placement_error, since_ns, tag, presence,
             internal_routes, routable, availability_zone,
+            definition: model::DefinitionNumber::FIRST,
+            unknown: model::Unknown::default(),
         }
     }
 }
@@ -331,6 +333,10 @@ prop_compose! {
             update_strategy: UpdateStrategy(update_strategy),
             image_credentials: ImageCredentials { username, password },
             run_info: Bytes::from_static(b"\xd8\x01\x3c"),
+            definition: model::DefinitionNumber::FIRST,
+            definition_identifier: String::new(),
+            previous: None,
+            unknown: model::Unknown::default(),
             log_guid, annotation, instances, placement_tags, volume_drivers, metrics_guid, tag,
         }
     }

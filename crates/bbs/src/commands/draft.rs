@@ -8,15 +8,19 @@ use model::{
     ActualLrpKey, CellId, DesiredLrp, Domain, DomainName, InstanceKey, Nanos, Presence, ProcessGuid, Slot, Task,
     TaskGuid,
 };
-use store::Step;
-use store::versions::latest;
+use store::{EntityRef, Forms, Lost, Step};
 
 use crate::board::{Board, SlotKey};
 use crate::clock::Clock;
 
-/// How full a step may get. Half of what a store takes in one transaction, because a migration writes every record twice.
-const STEP_OPS_MAX: usize = store::STEP_OPS_MAX / 2;
-const STEP_BYTES_MAX: usize = store::STEP_BYTES_MAX / 2;
+/// Operations that the next change may need: three rows of a slot in two forms, or a DesiredLRP with two definitions in two,
+/// and room for records that are in the way and have to be kept.
+const CHANGE_OPS_MAX: usize = 16;
+/// From here on a step takes no further change.
+const STEP_BYTES_FULL: usize = store::STEP_BYTES_MAX / 2;
+/// What one change may store in one form. Two forms of it fit into a step, also when one of them is in base64: what was
+/// accepted once can always be migrated.
+pub const CHANGE_BYTES_MAX: usize = 600_000;
 
 /// What the outside world contributes.
 #[derive(Clone, Debug)]
@@ -82,15 +86,31 @@ pub struct Draft {
     pub steps: Vec<Step>,
     pub events: Vec<Staged>,
     pub effects: Vec<TracedEffect>,
+    /// In which data versions changes are stored.
+    forms: Arc<Forms>,
+    /// What one of the forms has no room for. A command that leaves something here is refused.
+    pub lost: Vec<Lost>,
+    /// The size of a change that is too large, if there was one.
+    pub oversized: Option<usize>,
     trace: Arc<str>,
     /// A new step begins with the next change.
     closed: bool,
 }
 
 impl Draft {
-    pub fn new(board: Board, setting: Setting) -> Self {
-        let trace = Arc::from("");
-        Self { board, setting, steps: vec![], events: vec![], effects: vec![], trace, closed: true }
+    pub fn new(board: Board, setting: Setting, forms: Arc<Forms>) -> Self {
+        Self {
+            board,
+            setting,
+            steps: vec![],
+            events: vec![],
+            effects: vec![],
+            forms,
+            lost: vec![],
+            oversized: None,
+            trace: Arc::from(""),
+            closed: true,
+        }
     }
 
     /// Begins a command: its changes start a step of their own, and its events carry this trace id.
@@ -112,22 +132,40 @@ impl Draft {
         Stamp { now_ns: self.setting.now_ns, epoch: self.setting.clock.fresh_id() }
     }
 
-    /// The step that takes the next few records, which stay together.
-    fn step(&mut self) -> &mut Step {
-        let full =
-            self.steps.last().is_none_or(|step| step.ops.len() + 3 > STEP_OPS_MAX || step.bytes() > STEP_BYTES_MAX);
+    /// Makes sure that there is a step with room for the next change, whose records stay together.
+    fn make_room(&mut self) {
+        let full = self
+            .steps
+            .last()
+            .is_none_or(|step| step.ops.len() + CHANGE_OPS_MAX > store::STEP_OPS_MAX || step.bytes() > STEP_BYTES_FULL);
         if self.closed || full {
             self.steps.push(Step::default());
             self.closed = false;
         }
-        let last = self.steps.len() - 1;
-        &mut self.steps[last]
+    }
+
+    /// Adds what turns `before` into `after` to the step that [`Draft::make_room`] left.
+    fn store(&mut self, before: Option<EntityRef<'_>>, after: Option<EntityRef<'_>>) {
+        let Some(step) = self.steps.last_mut() else { return };
+        let (ops, bytes) = (step.ops.len(), step.bytes());
+        self.forms.change(step, before, after, &mut self.lost);
+        let size = (step.bytes() - bytes) / self.forms.versions().len();
+        if size > CHANGE_BYTES_MAX {
+            self.oversized = Some(size);
+        }
+        self.board.keep_what_is_in_the_way(step, ops, self.setting.now_ns);
     }
 
     fn announce(&mut self, event: Event, traced: bool) {
         let trace = if traced { self.trace.clone() } else { Arc::from("") };
         let step = self.steps.len().saturating_sub(1);
         self.events.push(Staged { step, event, trace });
+    }
+
+    /// Adds steps that change nothing on the board.
+    pub fn add_rewrites(&mut self, steps: Vec<Step>) {
+        self.steps.extend(steps);
+        self.closed = true;
     }
 
     /// Stores and announces what became of a slot. `traced`: whether the events name the request that caused them.
@@ -141,13 +179,9 @@ impl Draft {
             return;
         }
         // One step for all of them: half of a slot's change must not be found after a crash.
-        let step = self.step();
+        self.make_room();
         for (old, new) in rows {
-            match (old, new) {
-                (_, Some(new)) => latest::put_actual(step, new),
-                (Some(old), None) => latest::delete_actual(step, old),
-                (None, None) => {}
-            }
+            self.store(old.map(|row| EntityRef::Actual(row)), new.map(|row| EntityRef::Actual(row)));
         }
         let (group, instance) = event::of_slot(before, &outcome.slot, outcome.cause);
         for event in group {
@@ -160,10 +194,8 @@ impl Draft {
     }
 
     pub fn put_desired(&mut self, before: Option<Arc<DesiredLrp>>, after: Arc<DesiredLrp>) {
-        let whole = before.as_ref().is_none_or(|before| {
-            before.run_info != after.run_info || before.image_credentials != after.image_credentials
-        });
-        latest::put_desired(self.step(), &after, if whole { latest::Part::Both } else { latest::Part::ScheduleOnly });
+        self.make_room();
+        self.store(before.as_deref().map(EntityRef::Desired), Some(EntityRef::Desired(&after)));
         self.board.put_desired(after.clone());
         let event = match before {
             None => DesiredEvent::Created(after),
@@ -173,14 +205,16 @@ impl Draft {
     }
 
     pub fn remove_desired(&mut self, lrp: &Arc<DesiredLrp>) {
-        latest::delete_desired(self.step(), &lrp.process_guid);
+        self.make_room();
+        self.store(Some(EntityRef::Desired(lrp)), None);
         self.board.remove_desired(&lrp.process_guid);
         self.announce(Event::Desired(DesiredEvent::Removed(lrp.clone())), true);
     }
 
     pub fn put_task(&mut self, before: Option<Arc<Task>>, after: Task) -> Arc<Task> {
         let after = Arc::new(after);
-        latest::put_task(self.step(), &after);
+        self.make_room();
+        self.store(before.as_deref().map(EntityRef::Task), Some(EntityRef::Task(&after)));
         self.board.put_task(after.clone());
         let event = match before {
             None => TaskEvent::Created(after.clone()),
@@ -191,19 +225,25 @@ impl Draft {
     }
 
     pub fn remove_task(&mut self, task: &Arc<Task>) {
-        latest::delete_task(self.step(), &task.guid);
+        self.make_room();
+        self.store(Some(EntityRef::Task(task)), None);
         self.board.remove_task(&task.guid);
         self.announce(Event::Task(TaskEvent::Removed(task.clone())), false);
     }
 
     pub fn put_domain(&mut self, domain: Domain) {
-        latest::put_domain(self.step(), &domain);
+        let before = self.board.domains.get(&domain.name).cloned();
+        self.make_room();
+        self.store(before.as_deref().map(EntityRef::Domain), Some(EntityRef::Domain(&domain)));
         self.board.put_domain(domain);
     }
 
     pub fn remove_domain(&mut self, name: &DomainName) {
-        latest::delete_domain(self.step(), name);
-        self.board.remove_domain(name);
+        if let Some(domain) = self.board.domains.get(name).cloned() {
+            self.make_room();
+            self.store(Some(EntityRef::Domain(&domain)), None);
+            self.board.remove_domain(name);
+        }
     }
 
     pub fn desired(&self, guid: &ProcessGuid) -> Option<Arc<DesiredLrp>> {
@@ -251,9 +291,10 @@ mod tests {
 
     #[test]
     fn the_rows_of_one_slot_stay_in_one_step_however_full_it_is() {
-        for filled in 0..=2 * STEP_OPS_MAX {
+        for filled in 0..=2 * store::STEP_OPS_MAX {
             let setting = Setting { now_ns: 0, clock: Arc::new(ManualClock::at(0)), task_rejections_max: 3 };
-            let mut draft = Draft::new(Board::default(), setting);
+            let forms = Arc::new(Forms::only(store::Version::LATEST));
+            let mut draft = Draft::new(Board::default(), setting, forms);
             for at in 0..filled {
                 let name = DomainName::parse(&format!("d{at}")).unwrap();
                 draft.put_domain(Domain::upsert(name, 0, 0));
@@ -265,7 +306,7 @@ mod tests {
             let after: Vec<_> = draft.steps.iter().map(|step| step.ops.len()).collect();
             let grown = after.iter().enumerate().filter(|(at, ops)| before.get(*at) != Some(*ops)).count();
             assert_eq!(grown, 1, "after {filled} others: {before:?} became {after:?}");
-            assert!(after.iter().all(|ops| *ops <= STEP_OPS_MAX), "{after:?}");
+            assert!(after.iter().all(|ops| *ops <= store::STEP_OPS_MAX), "{after:?}");
             assert!(draft.events.iter().all(|staged| staged.step == after.len() - 1));
         }
     }

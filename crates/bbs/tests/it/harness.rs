@@ -7,7 +7,7 @@ use std::time::Duration;
 use api::client::{Client, ClientConfig, TlsFiles};
 use api::models;
 use bbs::clock::{Clock, SystemClock};
-use bbs::config::{Config, Limits, Outbound, Timing};
+use bbs::config::{Config, Limits, Migration, Outbound, Timing};
 use bbs::{Ready, RunError};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -59,6 +59,10 @@ impl Server {
             task_rejections_max: model::task::REJECTIONS_MAX,
             outbound: Outbound::default(),
             cells_file: None,
+            identity: dir.path().join("store.identity"),
+            migration: Migration::default(),
+            newest: store::Version::LATEST,
+            rollback_on_drain_to: None,
         };
         change(&mut config);
         Self::run(config, clock, dir).await

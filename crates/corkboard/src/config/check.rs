@@ -95,6 +95,10 @@ impl Reader {
             task_rejections_max,
             outbound,
             cells_file,
+            identity: std::path::PathBuf::new(),
+            migration: bbs::config::Migration::default(),
+            newest: store::Version::LATEST,
+            rollback_on_drain_to: None,
         })
     }
 

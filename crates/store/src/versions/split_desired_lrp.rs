@@ -15,7 +15,7 @@ mod load;
 mod records;
 mod write;
 
-pub use load::{Entity, Loader, Quarantined};
+pub use load::Loader;
 pub use write::{
     Part, delete_actual, delete_desired, delete_domain, delete_task, put_actual, put_desired, put_domain, put_task,
 };

@@ -87,6 +87,10 @@ pub(super) fn desired(
         image_credentials: ImageCredentials { username: schedule.image_username, password: schedule.image_password },
         tag: model_tag(schedule.tag)?,
         run_info,
+        definition: model::DefinitionNumber::FIRST,
+        definition_identifier: String::new(),
+        previous: None,
+        unknown: model::Unknown::default(),
     })
 }
 
@@ -180,6 +184,8 @@ pub(super) fn model_actual(record: records::Actual) -> Result<ActualLrp, Convert
         metric_tags: record.metric_tags.map(|reported| reported.tags.into()),
         routable: record.routable,
         availability_zone: record.availability_zone,
+        definition: model::DefinitionNumber::FIRST,
+        unknown: model::Unknown::default(),
     })
 }
 
@@ -269,6 +275,7 @@ pub(super) fn model_task(record: records::Task) -> Result<Task, ConvertError> {
         failure_reason: record.failure_reason,
         rejection_count: record.rejection_count,
         rejection_reason: record.rejection_reason,
+        unknown: model::Unknown::default(),
     })
 }
 
@@ -277,7 +284,11 @@ pub(super) fn domain(domain: &Domain) -> records::Domain {
 }
 
 pub(super) fn model_domain(record: &records::Domain) -> Result<Domain, ConvertError> {
-    Ok(Domain { name: DomainName::parse(&record.name)?, expires_ns: record.expires_ns })
+    Ok(Domain {
+        name: DomainName::parse(&record.name)?,
+        expires_ns: record.expires_ns,
+        unknown: model::Unknown::default(),
+    })
 }
 
 #[cfg(test)]

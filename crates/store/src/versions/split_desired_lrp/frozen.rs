@@ -17,6 +17,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::kv::{Op, Step};
+use crate::versions::{Entity, Quarantined};
 
 fn desired() -> DesiredLrp {
     DesiredLrp {
@@ -40,6 +41,10 @@ fn desired() -> DesiredLrp {
         image_credentials: ImageCredentials { username: "user".into(), password: "hunter2".into() },
         tag: ModificationTag { epoch: "epoch".into(), index: 2 },
         run_info: Bytes::from_static(b"\x0a\x00opaque"),
+        definition: model::DefinitionNumber::FIRST,
+        definition_identifier: String::new(),
+        previous: None,
+        unknown: model::Unknown::default(),
     }
 }
 
@@ -77,6 +82,8 @@ fn actual() -> ActualLrp {
         metric_tags: Some([("a".into(), "x".into())].into()),
         routable: true,
         availability_zone: "z1".into(),
+        definition: model::DefinitionNumber::FIRST,
+        unknown: model::Unknown::default(),
     }
 }
 
@@ -102,11 +109,16 @@ fn task() -> Task {
         failure_reason: "why".into(),
         rejection_count: 1,
         rejection_reason: "full".into(),
+        unknown: model::Unknown::default(),
     }
 }
 
 fn domain() -> Domain {
-    Domain { name: DomainName::parse("cf-apps").unwrap(), expires_ns: Domain::NEVER_NS }
+    Domain {
+        name: DomainName::parse("cf-apps").unwrap(),
+        expires_ns: Domain::NEVER_NS,
+        unknown: model::Unknown::default(),
+    }
 }
 
 fn step_of(entities: &[Entity]) -> Step {
@@ -352,6 +364,10 @@ prop_compose! {
             image_credentials: ImageCredentials { username, password },
             log_guid, annotation, instances, resources, placement_tags, volume_drivers, routes, metric_tags,
             metrics_guid, tag, run_info,
+            definition: model::DefinitionNumber::FIRST,
+            definition_identifier: String::new(),
+            previous: None,
+            unknown: model::Unknown::default(),
         }
     }
 }
@@ -389,6 +405,8 @@ prop_compose! {
             key: ActualLrpKey { process_guid, index, domain },
             instance, net_info, crash_count, crash_reason, state, placement_error, since_ns, tag, presence,
             internal_routes, metric_tags, routable, availability_zone,
+            definition: model::DefinitionNumber::FIRST,
+            unknown: model::Unknown::default(),
         }
     }
 }
@@ -412,6 +430,7 @@ prop_compose! {
             cell_id: cell.map(|cell| CellId::parse(&cell).unwrap()),
             state, created_ns, updated_ns, first_completed_ns, result, failed, failure_reason, rejection_count,
             rejection_reason,
+            unknown: model::Unknown::default(),
         }
     }
 }
@@ -422,7 +441,11 @@ fn any_entity() -> impl Strategy<Value = Entity> {
         any_actual().prop_map(Entity::Actual),
         any_task().prop_map(Entity::Task),
         (id(), any::<i64>()).prop_map(|(name, expires_ns)| {
-            Entity::Domain(Domain { name: DomainName::parse(&name).unwrap(), expires_ns })
+            Entity::Domain(Domain {
+                name: DomainName::parse(&name).unwrap(),
+                expires_ns,
+                unknown: model::Unknown::default(),
+            })
         }),
     ]
 }

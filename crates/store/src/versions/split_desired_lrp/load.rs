@@ -7,30 +7,16 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use model::{ActualLrp, DesiredLrp, Domain, ProcessGuid, Task};
+use model::ProcessGuid;
 use prost::Message;
 
 use super::keys::{self, Kind, Place};
 use super::{VERSION, convert, records};
 use crate::record::{self, Encoding};
+use crate::versions::{Entity, Quarantined};
 
 const RUN_MISSING: &str = "its run record is missing or unreadable";
 const SCHEDULE_MISSING: &str = "its schedule record is missing or unreadable";
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entity {
-    Desired(DesiredLrp),
-    Actual(ActualLrp),
-    Task(Task),
-    Domain(Domain),
-}
-
-/// A record that could not be read. `why` never shows a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Quarantined {
-    pub key: String,
-    pub why: String,
-}
 
 /// Takes the records below [`super::ROOT`], in any order (a scan gives them in key order), and pairs the halves of
 /// DesiredLRPs.
