@@ -34,9 +34,9 @@ pub struct Identity {
 #[derive(Debug, Error)]
 pub enum IdentityError {
     #[error(
-        "{} is damaged: {why}. Nothing was changed. This file keeps the node from taking a wiped or swapped store for a \
-         new one, so do not just remove it. Restore it from a backup; or make sure that the right store is configured, \
-         and write the file anew with `corkboard store confirm --cluster-id <id>`, giving the identity of that store",
+        "{} is damaged: {why}. Nothing was changed. This file keeps the node from taking a wiped or swapped store for \
+         a new one, so do not just remove it. Restore it from a backup; or make sure that the right store is \
+         configured and write the file anew with `corkboard store confirm --cluster-id <id>`, giving the identity of that store",
         path.display()
     )]
     Damaged { path: PathBuf, why: String },
@@ -47,8 +47,8 @@ pub enum IdentityError {
     )]
     NoDirectory { path: PathBuf, dir: PathBuf },
     #[error(
-        "{} could not be read. Nothing was changed. Give the file to the user this server runs as and look at its disk, \
-         then start again",
+        "{} could not be read. Nothing was changed. Give the file to the user this server runs as and look at its \
+         disk, then start again",
         path.display()
     )]
     Read { path: PathBuf, source: io::Error },
@@ -169,21 +169,21 @@ impl Verdict {
             }
             Verdict::Known => "the store is the one this node knows. Nothing has to be done".to_owned(),
             Verdict::Wiped { expected } => format!(
-                "the store is empty, but this node has worked with the data of cluster {expected}. Nothing was changed, \
-                 and the store is not served, because an empty one would stop every app. Check that the right store is \
-                 configured and its disk is mounted, or restore it from a backup. Only to begin anew without that data: \
-                 `corkboard store confirm --cluster-id {expected}`"
+                "the store is empty, but this node has worked with the data of cluster {expected}. Nothing was \
+                 changed, and the store is not served, because an empty one would stop every app. Check that the right \
+                 store is configured and its disk is mounted, or restore it from a backup. Only to begin anew without \
+                 that data: `corkboard store confirm --cluster-id {expected}`"
             ),
             Verdict::OtherStore { expected, found: Some(found) } => format!(
-                "the store belongs to cluster {found}, but this node to cluster {expected}. Nothing was changed, and the \
-                 store is not served, because apps that it does not know would be stopped. Check that the right store is \
-                 configured. Only if this node is to work for cluster {found} from now on: \
+                "the store belongs to cluster {found}, but this node to cluster {expected}. Nothing was changed, and \
+                 the store is not served, because apps that it does not know would be stopped. Check that the right \
+                 store is configured. Only if this node is to work for cluster {found} from now on: \
                  `corkboard store confirm --cluster-id {found}`"
             ),
             Verdict::OtherStore { expected, found: None } => format!(
-                "the store holds records but names no cluster, and this node belongs to cluster {expected}. Nothing was \
-                 changed, and the store is not served, because apps that it does not know would be stopped. Check that \
-                 the right store is configured. Only if its records are to be those of cluster {expected} from now on: \
+                "the store holds records but names no cluster, and this node belongs to cluster {expected}. Nothing \
+                 was changed, and the store is not served, because apps that it does not know would be stopped. Check \
+                 that the right store is configured. Only if its records are to be those of cluster {expected} from now on: \
                  `corkboard store confirm --cluster-id {expected}`"
             ),
         }

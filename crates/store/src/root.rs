@@ -1,11 +1,11 @@
 //! The root of a store: which data version it has, which cluster it belongs to, and what was asked of it.
 //!
-//! Promise: [`read_root`] tells what is there and writes nothing, and it refuses a store that it cannot judge rather than
-//! guess. Writing is left to whoever holds the mastership: the `put` functions only add operations to a step, so that a
-//! change of the root commits together with what belongs to it, or not at all.
+//! Promise: [`read_root`] tells what is there and writes nothing, and it refuses a store that it cannot judge instead
+//! of guessing. Writing is left to whoever holds the mastership: the `put` functions only add operations to a step, so
+//! that a change of the root commits together with what belongs to it, or not at all.
 //!
 //! What is kept here is JSON or plain text in every data version and is never encrypted, so that every server can read
-//! it. Members of JSON records that this release does not know are written back as they were read. [`decide`] is the
+//! it. Members of JSON records that this release does not know are written back as they were read. [`mod@decide`] is the
 //! table of what follows from the versions, [`control`] the operator's will, and [`history`] what happened.
 
 pub mod control;
@@ -158,7 +158,7 @@ async fn find_roots(store: &dyn Store) -> Result<Vec<DataVersion>, StoreError> {
     Ok(roots)
 }
 
-/// In the order of keys the next character after the slash, so a folder's name with it follows all that is in the folder.
+/// In the order of keys it follows the slash, so a folder's name with it is behind all that the folder holds.
 const AFTER_SLASH: char = '0';
 
 fn parse_version(name: &str) -> Option<DataVersion> {

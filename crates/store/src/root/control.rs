@@ -22,7 +22,7 @@ pub struct Control {
     pub accept_loss: bool,
     /// The migration ends as soon as it can, without a further word.
     pub finalize_when_ready: bool,
-    /// The last rehearsal or sweep whose result was compared record by record.
+    /// Which migration was verified last, and when.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
     #[serde(flatten)]

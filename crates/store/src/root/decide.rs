@@ -37,11 +37,28 @@ impl fmt::Display for Action {
     }
 }
 
+/// The rows of the table.
+#[derive(Clone, Copy)]
+enum Row {
+    EmptyStore,
+    Upgrade,
+    Unfinished,
+    OtherTarget,
+    RollbackInterrupted,
+    UpToDate,
+    NewerUnfinished,
+    RollbackPast,
+    RollbackUnfinished,
+    DataNewer,
+    /// One of the two versions is missing. A store that says so is refused before it gets here.
+    HalfRecord,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// In the order in which they are to be carried out.
     pub actions: &'static [Action],
-    /// The name of the row. It is part of what logs and status pages show, so it stays.
+    /// The name of the row. Logs and status pages show it, so it stays.
     pub row: &'static str,
     /// One sentence for a human: what was found, what is safe, what to do next.
     pub reason: String,
@@ -50,96 +67,92 @@ pub struct Decision {
 /// `current` and `target` are those of the store, `mine` is the data version this server works with.
 pub fn decide(current: Option<DataVersion>, target: Option<DataVersion>, mine: DataVersion) -> Decision {
     use Action::{BeginMigration, ContinueMigration, EndMigration, ServeRequests, ShutDown};
-    let beside_mine = |version: Option<DataVersion>| version.map(|version| (version.cmp(&mine), version));
-    let row = |row, actions, reason| Decision { actions, row, reason };
-    match (beside_mine(current), beside_mine(target)) {
-        (None, None) => row(
-            "empty-store",
-            &[EndMigration, ServeRequests],
-            format!(
-                "The store is empty: this server makes it one of data version {mine} and serves it, nothing is left to do."
+    let beside_mine = |version: Option<DataVersion>| version.map(|version| version.cmp(&mine));
+    let (row, actions): (Row, &'static [Action]) = match (beside_mine(current), beside_mine(target)) {
+        (None, None) => (Row::EmptyStore, &[EndMigration, ServeRequests]),
+        (Some(Less), Some(Less)) => (Row::Upgrade, &[BeginMigration, EndMigration, ServeRequests]),
+        (Some(Less), Some(Equal)) => (Row::Unfinished, &[ContinueMigration, EndMigration, ServeRequests]),
+        (Some(Less), Some(Greater)) => (Row::OtherTarget, &[ContinueMigration, EndMigration, ServeRequests]),
+        (Some(Equal), Some(Less)) => (Row::RollbackInterrupted, &[ShutDown]),
+        (Some(Equal), Some(Equal)) => (Row::UpToDate, &[ServeRequests]),
+        (Some(Equal), Some(Greater)) => (Row::NewerUnfinished, &[ServeRequests]),
+        (Some(Greater), Some(Less)) => (Row::RollbackPast, &[ShutDown]),
+        (Some(Greater), Some(Equal)) => (Row::RollbackUnfinished, &[ShutDown]),
+        (Some(Greater), Some(Greater)) => (Row::DataNewer, &[ShutDown]),
+        (None, Some(_)) | (Some(_), None) => (Row::HalfRecord, &[ShutDown]),
+    };
+    let reason = row.reason(current.unwrap_or(mine), target.unwrap_or(mine), mine);
+    Decision { actions, row: row.name(), reason }
+}
+
+impl Row {
+    fn name(self) -> &'static str {
+        match self {
+            Row::EmptyStore => "empty-store",
+            Row::Upgrade => "upgrade",
+            Row::Unfinished => "unfinished",
+            Row::OtherTarget => "other-target",
+            Row::RollbackInterrupted => "rollback-interrupted",
+            Row::UpToDate => "up-to-date",
+            Row::NewerUnfinished => "newer-unfinished",
+            Row::RollbackPast => "rollback-past",
+            Row::RollbackUnfinished => "rollback-unfinished",
+            Row::DataNewer => "data-newer",
+            Row::HalfRecord => "half-record",
+        }
+    }
+
+    fn reason(self, current: DataVersion, target: DataVersion, mine: DataVersion) -> String {
+        match self {
+            Row::EmptyStore => format!(
+                "The store is empty: this server gives it data version {mine} and serves it; there is nothing to do."
             ),
-        ),
-        (Some((Less, c)), Some((Less, _))) => row(
-            "upgrade",
-            &[BeginMigration, EndMigration, ServeRequests],
-            format!(
-                "The data has version {c} and this server works with {mine}: it migrates the data and keeps the records of \
-             {c} until that has ended; to go back before then, start the former release."
+            Row::Upgrade => format!(
+                "The data has version {current} and this server works with {mine}: it migrates the data and keeps the \
+                 records of {current} until that has ended; to go back before then, start the former release."
             ),
-        ),
-        (Some((Less, c)), Some((Equal, _))) => row(
-            "unfinished",
-            &[ContinueMigration, EndMigration, ServeRequests],
-            format!(
-                "A migration from data version {c} to {mine} was interrupted: the records of {c} are whole and this server \
-             migrates them again; to go back before that has ended, start the former release."
+            Row::Unfinished => format!(
+                "A migration from data version {current} to {mine} was interrupted: the records of {current} are whole \
+                 and this server migrates them again; to go back before that has ended, start the former release."
             ),
-        ),
-        (Some((Less, c)), Some((Greater, t))) => row(
-            "other-target",
-            &[ContinueMigration, EndMigration, ServeRequests],
-            format!(
-                "A migration from data version {c} to {t} was interrupted: the records of {c} are whole and this server \
-             migrates them to {mine} instead; to go back before that has ended, start the release of {c}."
+            Row::OtherTarget => format!(
+                "A migration from data version {current} to {target} was interrupted: the records of {current} are \
+                 whole and this server migrates them to {mine} instead; to go back before that has ended, start the \
+                 release of {current}."
             ),
-        ),
-        (Some((Equal, _)), Some((Less, t))) => row(
-            "rollback-interrupted",
-            &[ShutDown],
-            format!(
-                "Nothing was changed and the records of data version {mine} are whole, but a rollback to {t} was \
-             interrupted: finish it with `corkboard migrate rollback --to {t} --config FILE`, or undo it with \
-             `corkboard migrate abort --config FILE`."
+            Row::RollbackInterrupted => format!(
+                "Nothing was changed and the records of data version {mine} are whole, but a rollback to {target} was \
+                 interrupted: finish it with `corkboard migrate rollback --to {target} --config FILE`, or undo it with \
+                 `corkboard migrate abort --config FILE`."
             ),
-        ),
-        (Some((Equal, _)), Some((Equal, _))) => row(
-            "up-to-date",
-            &[ServeRequests],
-            format!("The data has version {mine}, the one this server works with: it serves, nothing is left to do."),
-        ),
-        (Some((Equal, _)), Some((Greater, t))) => row(
-            "newer-unfinished",
-            &[ServeRequests],
-            format!(
-                "A newer release began to migrate from data version {mine} to {t} and did not finish: the records of {mine} \
-             are whole and this server serves them; start the newer release again when the migration is wanted."
+            Row::UpToDate => format!(
+                "The data has version {mine}, the one this server works with: it serves; there is nothing to do."
             ),
-        ),
-        (Some((Greater, c)), Some((Less, t))) => row(
-            "rollback-past",
-            &[ShutDown],
-            format!(
-                "The data has version {c} and a rollback to {t} was interrupted, while this server works with {mine}: \
-             nothing was changed; with the release of {c}, finish the rollback with `corkboard migrate rollback --to {t} \
-             --config FILE`, or undo it with `corkboard migrate abort --config FILE`."
+            Row::NewerUnfinished => format!(
+                "A newer release began to migrate from data version {mine} to {target} and did not finish: the records \
+                 of {mine} are whole and this server serves them; start the newer release again when the migration is \
+                 wanted."
             ),
-        ),
-        (Some((Greater, c)), Some((Equal, _))) => row(
-            "rollback-unfinished",
-            &[ShutDown],
-            format!(
-                "A newer server, of data version {c}, is rolling back to version {mine} of this server and has not finished: \
-             nothing was changed; let it finish, or finish with its release and `corkboard migrate rollback --to {mine} \
-             --config FILE`, then start this server again."
+            Row::RollbackPast => format!(
+                "The data has version {current} and a rollback to {target} was interrupted, while this server works \
+                 with {mine}: nothing was changed; with the release of {current}, finish the rollback with \
+                 `corkboard migrate rollback --to {target} --config FILE`, or undo it with \
+                 `corkboard migrate abort --config FILE`."
             ),
-        ),
-        (Some((Greater, c)), Some((Greater, t))) => row(
-            "data-newer",
-            &[ShutDown],
-            format!(
-                "The data is newer than this server: it has version {c} (with target version {t}) and this server works with \
-             {mine}; nothing was changed; start the newer release."
+            Row::RollbackUnfinished => format!(
+                "A newer server, of data version {current}, is rolling back to version {mine} of this server and has \
+                 not finished: nothing was changed; let it finish, or finish with its release and \
+                 `corkboard migrate rollback --to {mine} --config FILE`, then start this server again."
             ),
-        ),
-        (None, Some(_)) | (Some(_), None) => row(
-            "half-record",
-            &[ShutDown],
-            format!(
-                "Only one of the current and the target version is known, so this server of data version {mine} cannot tell \
-             what the store holds: nothing was changed; restore the store from a backup."
+            Row::DataNewer => format!(
+                "The data is newer than this server: it has version {current} (with target version {target}) and this \
+                 server works with {mine}; nothing was changed; start the newer release."
             ),
-        ),
+            Row::HalfRecord => format!(
+                "Only one of the current and the target version is known, so this server of data version {mine} cannot \
+                 tell what the store holds: nothing was changed; restore the store from a backup."
+            ),
+        }
     }
 }
 
@@ -167,8 +180,8 @@ mod tests {
         for (current_name, current) in PLACES {
             for (target_name, target) in PLACES {
                 let Decision { actions, row, reason } = decide(current, target, MINE);
-                writeln!(table, "{current_name:<3} {target_name:<3} {row}: {}\n        {reason}", words(actions))
-                    .unwrap();
+                let actions = words(actions);
+                writeln!(table, "{current_name:<3} {target_name:<3} {row}: {actions}\n        {reason}").unwrap();
             }
         }
         expect_file!["decide.golden"].assert_eq(&table);

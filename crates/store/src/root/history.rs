@@ -1,6 +1,6 @@
 //! What happened to the data version of this store: a list that only grows at its end.
 //!
-//! Promise: an entry is written in the same step as what it tells of, so it is there exactly if that happened, and it is
+//! Promise: an entry is written in the same step as what it tells of, so it is there exactly if that happened, and is
 //! never changed. The list is bounded: the step that appends an entry drops the one [`HISTORY_ENTRIES_MAX`] before it,
 //! and a detail is cut at [`HISTORY_DETAIL_BYTES_MAX`]. An entry that cannot be read is listed as unreadable, and one
 //! of a later release under the name that release gave it; neither hides the others.
@@ -74,7 +74,8 @@ impl fmt::Display for HistoryEvent {
     }
 }
 
-/// Adds an entry to the step that does what the entry tells of. Numbers come from [`next_history_number`] and grow by 1.
+/// Adds an entry to the step that does what the entry tells of. The first number of a master comes from
+/// [`next_history_number`], and each entry takes the next.
 pub fn append_history(step: &mut Step, number: u64, entry: &Entry) {
     let mut entry = entry.clone();
     if entry.detail.len() > HISTORY_DETAIL_BYTES_MAX {

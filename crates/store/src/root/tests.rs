@@ -196,7 +196,11 @@ fn nearly_json() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn no_bytes_make_it_panic(
-        whole in any::<bool>(), version in nearly_json(), id in nearly_json(), control in nearly_json(), entry in nearly_json(),
+        whole in any::<bool>(),
+        version in nearly_json(),
+        id in nearly_json(),
+        control in nearly_json(),
+        entry in nearly_json(),
     ) {
         block_on(async {
             let (store, held) = with(&[]).await;
@@ -215,7 +219,9 @@ proptest! {
     }
 
     #[test]
-    fn jumping_finds_the_same_roots_as_reading_everything(keys in prop::collection::btree_set("/v[0-2/a]{0,5}", 0..40)) {
+    fn jumping_finds_the_roots_that_reading_everything_finds(
+        keys in prop::collection::btree_set("/v[0-2/a]{0,5}", 0..40),
+    ) {
         let root_of = |key: &String| parse_version(key[RECORDS_ROOT.len()..].split_once('/')?.0);
         let expected: BTreeSet<_> = keys.iter().filter_map(root_of).collect();
         let records: Vec<_> = keys.iter().map(|key| (key.as_str(), "")).collect();
