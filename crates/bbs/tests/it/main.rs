@@ -15,6 +15,7 @@ mod harness;
 mod health;
 mod lifecycle;
 mod lists;
+mod migration;
 mod narrate;
 mod outbound;
 mod passes;
