@@ -11,7 +11,7 @@ use store::{EntityRef, Forms, Lost, Step, Version, versions};
 
 use super::ask::{Answer, Did, Loss, NAMED_MAX, Refused};
 use super::status::{Blocker, State};
-use super::sweep::{count, entities, entries};
+use super::sweep::{count, entries};
 use super::{Migrator, Outcome, Task, Trouble};
 use crate::board::Place;
 use crate::board::quarantine::displace_all;
@@ -377,7 +377,7 @@ pub(crate) fn losses(board: &crate::Board, to: Version) -> (Vec<Loss>, u64) {
         }
     };
     for seen in entries(board) {
-        for entity in entities(&seen) {
+        for entity in seen.entities() {
             lost(to, entity).into_iter().for_each(|lost| note(lost.into()));
         }
     }
