@@ -243,15 +243,6 @@ impl Entity {
 }
 
 impl EntityRef<'_> {
-    pub fn to_owned(&self) -> Entity {
-        match *self {
-            EntityRef::Desired(lrp) => Entity::Desired(lrp.clone()),
-            EntityRef::Actual(lrp) => Entity::Actual(lrp.clone()),
-            EntityRef::Task(task) => Entity::Task(task.clone()),
-            EntityRef::Domain(domain) => Entity::Domain(domain.clone()),
-        }
-    }
-
     /// For messages: `DesiredLRP <guid>`, `Task <guid>`…
     pub fn label(&self) -> String {
         match self {
@@ -266,6 +257,15 @@ impl EntityRef<'_> {
             }
             EntityRef::Task(task) => format!("Task {}", task.guid),
             EntityRef::Domain(domain) => format!("Domain {}", domain.name),
+        }
+    }
+
+    fn cloned(self) -> Entity {
+        match self {
+            EntityRef::Desired(lrp) => Entity::Desired(lrp.clone()),
+            EntityRef::Actual(lrp) => Entity::Actual(lrp.clone()),
+            EntityRef::Task(task) => Entity::Task(task.clone()),
+            EntityRef::Domain(domain) => Entity::Domain(domain.clone()),
         }
     }
 }
@@ -342,7 +342,8 @@ fn lowered(version: Version, entity: EntityRef<'_>) -> (AnyEntity, Vec<Lost>) {
 
 /// The entity as it comes back from `version`: itself, unless something is lost there.
 pub fn through(version: Version, entity: EntityRef<'_>) -> Entity {
-    lowered(version, entity).0.into_model().unwrap_or_else(|_| entity.to_owned())
+    // What came down comes up again, which the tests of every step show. If it ever should not, it is not changed here.
+    lowered(version, entity).0.into_model().unwrap_or_else(|_| entity.cloned())
 }
 
 /// In which versions every change is written: one, or two while a migration or a rollback is under way.
