@@ -49,18 +49,18 @@ pub(super) fn read(shape: &'static Shape, json: &[u8]) -> Result<Read, String> {
             _ => format!("it is not JSON ({place})"),
         }));
     }
-    let message = replace(shape, reader.out, reader.raw)?;
+    let message = replace(shape, reader.out, &reader.raw)?;
     Ok(Read { message, unknown: reader.unknown.close() })
 }
 
 /// Puts the fields that were given raw into the message.
-fn replace(shape: &Shape, message: Vec<u8>, raw: BTreeMap<u32, Vec<u8>>) -> Result<Vec<u8>, String> {
+fn replace(shape: &Shape, message: Vec<u8>, raw: &BTreeMap<u32, Vec<u8>>) -> Result<Vec<u8>, String> {
     if raw.is_empty() {
         return Ok(message);
     }
     let mut all = fields::split(&message).unwrap_or_default();
     all.retain(|field| !raw.contains_key(&field.tag));
-    for (tag, bytes) in &raw {
+    for (tag, bytes) in raw {
         let known = shape.rows.iter().any(|row| row.tag == *tag) || std::ptr::eq(shape, &DESIRED) && *tag < OWN_TAGS;
         let given = fields::split(bytes).filter(|given| known && given.iter().all(|field| field.tag == *tag));
         all.extend(given.ok_or_else(|| format!("its key {RAW_KEY} has something that is not field {tag}"))?);
@@ -487,7 +487,6 @@ fn put_entries(tag: u32, entries: &BTreeMap<String, Vec<u8>>, out: &mut Vec<u8>)
     }
 }
 
-/// Rows that share a number are spellings of one key; only the first is printed. The table's test relies on it.
 #[cfg(test)]
 mod tests {
     use super::super::table::Shown;

@@ -3,26 +3,23 @@
 
 use std::borrow::Cow;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-
 use super::ROOT;
-
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+use crate::versions::place::escaped;
 
 pub(super) fn desired(guid: &str) -> String {
-    format!("{ROOT}desired/{}", utf8_percent_encode(guid, ESCAPED))
+    format!("{ROOT}desired/{}", escaped(guid))
 }
 
 pub(super) fn actual(guid: &str, index: i32, of: i32) -> String {
-    format!("{ROOT}actual/{}/{index}/{}", utf8_percent_encode(guid, ESCAPED), presence(of))
+    format!("{ROOT}actual/{}/{index}/{}", escaped(guid), presence(of))
 }
 
 pub(super) fn task(guid: &str) -> String {
-    format!("{ROOT}task/{}", utf8_percent_encode(guid, ESCAPED))
+    format!("{ROOT}task/{}", escaped(guid))
 }
 
 pub(super) fn domain(name: &str) -> String {
-    format!("{ROOT}domain/{}", utf8_percent_encode(name, ESCAPED))
+    format!("{ROOT}domain/{}", escaped(name))
 }
 
 const PRESENCES: [&str; 3] = ["instance", "evacuating", "suspect"];
