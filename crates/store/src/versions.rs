@@ -152,7 +152,9 @@ macro_rules! versions {
 // When you add one: make a folder, append its line here, change the two lines below, and leave the older folders as they
 // are, but for the conversions to and from the model, which move to the new one.
 versions! {
-    SplitDesiredLrp = split_desired_lrp;
+    InitialJson = initial_json;
+    Protobuf = protobuf after InitialJson;
+    SplitDesiredLrp = split_desired_lrp after Protobuf;
     LrpDefinitions = lrp_definitions after SplitDesiredLrp;
 }
 use AnyEntity::LrpDefinitions as Latest;
