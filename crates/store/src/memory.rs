@@ -79,6 +79,14 @@ impl Memory {
         Memory { disk: Arc::clone(&self.disk), opening: disk.opening }
     }
 
+    /// The same records on a disk of their own, which nobody holds. Its writes count from 1, and no fault waits there.
+    pub fn copy(&self) -> Memory {
+        let disk = self.disk();
+        let (records, revision, epoch) = (disk.records.clone(), disk.revision, disk.epoch);
+        let copy = Disk { records, revision, epoch, ..Disk::default() };
+        Memory { disk: Arc::new(Mutex::new(copy)), opening: 0 }
+    }
+
     fn disk(&self) -> MutexGuard<'_, Disk> {
         // A panic of another test thread cannot leave the map half changed: faults are decided before steps apply.
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
@@ -264,6 +272,18 @@ mod tests {
         store.fail_before_with(2, StoreError::Failed { why: "test".into() });
         store.commit(&held, &[put("1"), put("2")]).await.unwrap_err();
         assert_eq!(keys(&store).await, ["1"]);
+    }
+
+    #[tokio::test]
+    async fn a_copy_goes_its_own_way() {
+        let store = Memory::new();
+        let held = store.campaign("a").await.unwrap();
+        store.commit(&held, &[put("1")]).await.unwrap();
+        store.fail_after(2);
+        let copy = store.copy();
+        let held = copy.campaign("b").await.unwrap();
+        assert_eq!((copy.commit(&held, &[put("2"), put("3")]).await.unwrap(), copy.writes()), (3, 2));
+        assert_eq!((keys(&copy).await.len(), keys(&store).await.len()), (3, 1));
     }
 
     #[tokio::test]

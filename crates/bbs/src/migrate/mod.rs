@@ -24,6 +24,8 @@ pub mod plan;
 mod quarantine;
 pub mod status;
 mod sweep;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 use std::path::PathBuf;
@@ -41,6 +43,7 @@ use tokio::time::Instant;
 use self::ask::{Answer, Ask, Asked};
 use self::open::{Opened, Work};
 use self::status::{Facts, State, Tracker};
+use self::sweep::Batch;
 use crate::board::Board;
 use crate::clock::Clock;
 use crate::config::{self, Mode};
@@ -176,6 +179,7 @@ enum Task {
 #[derive(Debug)]
 pub struct Migrator {
     parts: Parts,
+    batch: Batch,
     asks: mpsc::Receiver<Asked>,
     access: watch::Sender<Access>,
     current: Version,
@@ -207,6 +211,7 @@ impl Migrator {
         let Opened { current, record, control: will, roots, history_next, .. } = opened;
         (
             Self {
+                batch: Batch::of(parts.settings.mode),
                 parts,
                 asks,
                 access,

@@ -25,18 +25,18 @@ use crate::config::Mode;
 use crate::writer::errand::{Rewrite, Seen};
 
 /// While clients are served: small enough that a client whose change shares a commit with a batch hardly notices.
-const ONLINE: Batch = Batch { entries: 128, bytes: 256 * 1024, in_flight: 1 };
+const ONLINE: Batch = Batch { entries: 128, bytes: 256 * 1024, in_flight: 1, deletions: 128 };
 /// While nobody is: large enough to keep the disk busy.
-const ALONE: Batch = Batch { entries: 4096, bytes: 6 * 1024 * 1024, in_flight: 3 };
+const ALONE: Batch = Batch { entries: 4096, bytes: 6 * 1024 * 1024, in_flight: 3, deletions: 1024 };
 /// The longest pause between two batches.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
-const PAGE_RECORDS: usize = 1024;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batch {
     pub(super) entries: usize,
     pub(super) bytes: usize,
     pub(super) in_flight: usize,
+    pub(super) deletions: usize,
 }
 
 impl Batch {
@@ -91,7 +91,7 @@ impl Migrator {
     /// Writes every entry of the board in the form of `to`.
     pub(super) async fn sweep(&mut self, to: Version) -> Outcome {
         let board = self.parts.board.load_full();
-        let batch = Batch::of(self.parts.settings.mode);
+        let batch = self.batch;
         let mut waiting = entries(&board).peekable();
         let mut in_flight = FuturesUnordered::new();
         while waiting.peek().is_some() || !in_flight.is_empty() {
@@ -133,12 +133,11 @@ impl Migrator {
 
     /// Deletes everything below a root.
     pub(super) async fn clear(&mut self, root: &str) -> Outcome {
-        let batch = Batch::of(self.parts.settings.mode);
+        let limit = self.batch.deletions;
         let mut after: Option<String> = None;
         loop {
             self.attend().await?;
             let begun = Instant::now();
-            let limit = if batch.in_flight == 1 { batch.entries } else { PAGE_RECORDS };
             let page = self.parts.store.scan(root, after.as_deref(), limit).await.map_err(Trouble::Store)?;
             let count = page.records.len() as u64;
             if count > 0 {
