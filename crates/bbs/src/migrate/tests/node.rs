@@ -59,7 +59,7 @@ impl Binary {
 
     /// As the engine's own, but so small that a few records make several.
     fn batch(self) -> Batch {
-        Batch { entries: 8, bytes: 4096, deletions: 16, ..Batch::of(self.mode) }
+        Batch { entries: 4, bytes: 4096, deletions: 8, ..Batch::of(self.mode) }
     }
 }
 
@@ -252,6 +252,10 @@ impl Node {
         for _ in 0..TURNS_MAX {
             tokio::select! {
                 biased;
+                told = wait_for(&mut pending) => {
+                    pending = None;
+                    left -= usize::from(told.settle(world)).min(left);
+                }
                 Some(question) = self.questions.recv() => {
                     self.depose_when_due().await;
                     if pending.is_none() && *operator == Operator::Aborts && !aborted && self.is_in_the_middle() {
@@ -264,10 +268,6 @@ impl Node {
                         pending.send_off();
                     }
                     let _ = question.send(());
-                }
-                told = wait_for(&mut pending) => {
-                    pending = None;
-                    left -= usize::from(told.settle(world)).min(left);
                 }
                 _ = &mut self.writing => return End::Crashed,
                 end = &mut self.engine => {
