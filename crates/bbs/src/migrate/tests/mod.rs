@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use bytes::Bytes;
-use expect_test::{Expect, ExpectFile, expect, expect_file};
+use expect_test::{ExpectFile, expect, expect_file};
 use store::memory::Memory;
 
 use self::node::End;
@@ -153,9 +153,5 @@ async fn a_crash_during_a_recovery_loses_nothing() {
             restarts += wreck.recover(mine).await;
         }
     }
-    check_counts(&format!("{second} second crashes, {restarts} restarts"), &expect!["119 second crashes, 376 restarts"]);
-}
-
-fn check_counts(counts: &str, expected: &Expect) {
-    expected.assert_eq(counts);
+    expect!["119 second crashes, 376 restarts"].assert_eq(&format!("{second} second crashes, {restarts} restarts"));
 }

@@ -70,7 +70,10 @@ pub(super) enum Operator {
     Finalizes,
     /// Aborts in the middle of the sweep.
     Aborts,
-    RollsBack { to: Version, accept_loss: bool },
+    RollsBack {
+        to: Version,
+        accept_loss: bool,
+    },
     /// Brings the migration to its end, whatever happened before.
     SeesToIt,
 }

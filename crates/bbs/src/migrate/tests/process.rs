@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use store::Version;
 use store::memory::Memory;
 use store::root::RootState;
-use store::Version;
 
 use super::node::{Binary, Birth, End, Node, Operator, lost_power};
 use super::world::{World, dump};
@@ -72,9 +72,7 @@ pub(super) fn spans() -> impl Iterator<Item = (Version, Version)> {
 }
 
 pub(super) fn rows(mode: Mode, poisoned: bool) -> Vec<Row> {
-    spans()
-        .flat_map(|(from, to)| Process::ALL.map(|process| Row { from, to, process, mode, poisoned }))
-        .collect()
+    spans().flat_map(|(from, to)| Process::ALL.map(|process| Row { from, to, process, mode, poisoned })).collect()
 }
 
 impl Row {

@@ -191,7 +191,9 @@ fn same(one: &Board, other: &Board) -> bool {
 fn by_label(board: &Board) -> BTreeMap<String, Entity> {
     let mut labelled = BTreeMap::new();
     for seen in entries(board) {
-        labelled.extend(seen.entities().into_iter().map(|entity| (entity.label(), versions::through(Version::LATEST, entity))));
+        labelled.extend(
+            seen.entities().into_iter().map(|entity| (entity.label(), versions::through(Version::LATEST, entity))),
+        );
     }
     labelled
 }
