@@ -35,7 +35,7 @@ pub(super) fn entities(older: Version) -> Vec<Entity> {
         Entity::Desired(routed()),
         Entity::Domain(Domain::upsert(name("apps"), 0, 0)),
         Entity::Domain(Domain::upsert(name("brief"), 900, 0)),
-        with_unknown_field(Entity::Domain(Domain::upsert(name("later"), 0, 0))),
+        with_unknown_field(&Entity::Domain(Domain::upsert(name("later"), 0, 0))),
     ];
     entities.extend(rows().into_iter().map(Entity::Actual));
     entities.extend(TaskState::ALL.into_iter().map(|state| Entity::Task(task(&format!("task-{state:?}"), state))));
@@ -53,7 +53,7 @@ pub(super) fn poisoned_key(version: Version, guid: &str) -> String {
     versions::records(version, task.as_ref()).0.remove(0).0
 }
 
-fn with_unknown_field(entity: Entity) -> Entity {
+fn with_unknown_field(entity: &Entity) -> Entity {
     let (records, _) = versions::records(Version::LATEST, entity.as_ref());
     let mut loader = Loader::new(Version::LATEST);
     let mut found = None;
