@@ -8,6 +8,7 @@ extern crate corkboard_bbs as bbs;
 mod assembled;
 mod bad_input;
 mod convergence;
+mod definitions;
 mod desired;
 mod end_to_end;
 mod evacuation;

@@ -1,6 +1,7 @@
 //! Migrations of a real server: from one data version to another while clients are served, and back.
 
 use api::client::{OperatorError, Question};
+use api::models::DesiredLrpUpdate;
 use bbs::config::{Config, Finalization, Mode, Start};
 use serde_json::{Value, json};
 use store::Version;
@@ -153,6 +154,46 @@ async fn a_held_migration_waits_for_the_operator_and_an_aborted_one_leaves_nothi
     let version = json!({"version": Version::LATEST.number().0});
     assert_eq!(post(&server, "migration/finalize", version).await.0, 200);
     in_state(&server, "none").await;
+    assert_eq!(shown(&server.client()).await, before);
+    server.stop().await;
+}
+
+/// Clients change what the sweep has copied, what it is about to copy, and what it has yet to come to.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_changes_during_the_sweep_is_in_both_forms() {
+    const APPS: usize = 600;
+    let server = Server::with(former).await;
+    let client = server.client();
+    for at in 0..APPS {
+        client.desire_lrp(samples::lrp(&format!("app-{at:04}"), 2)).await.unwrap();
+    }
+    let server = start_with(server.stop().await, |config| {
+        config.newest = Version::LATEST;
+        config.migration.finalization = Finalization::Manual;
+        // Slow enough that every change meets the sweep somewhere.
+        config.migration.records_per_s_max = 2000;
+    })
+    .await;
+    let client = server.client();
+    let mut changes = 0;
+    while state(&server).await["state"] != "ready" {
+        let guid = format!("app-{:04}", changes * 7 % APPS);
+        let update = DesiredLrpUpdate { annotation: Some(format!("change {changes}")), ..Default::default() };
+        let known = client.update_desired_lrp(&guid, update).await.is_ok();
+        if known && changes % 3 == 0 {
+            client.claim_actual_lrp(&guid, 0, samples::instance(&format!("i-{changes}"))).await.unwrap_or_default();
+        }
+        if changes % 11 == 0 {
+            client.remove_desired_lrp(&guid).await.unwrap_or_default();
+        }
+        client.desire_lrp(samples::lrp(&format!("new-{changes}"), 1)).await.unwrap();
+        changes += 1;
+    }
+    assert!(changes > 50, "the sweep met too few changes: {changes}");
+    let before = shown(&client).await;
+    assert_eq!(post(&server, "migration/finalize", json!({"version": Version::LATEST.number().0})).await.0, 200);
+    in_state(&server, "none").await;
+    let server = server.restart().await;
     assert_eq!(shown(&server.client()).await, before);
     server.stop().await;
 }

@@ -85,11 +85,17 @@ pub type Owner = (DataVersion, &'static str);
 impl<M: Record> Kept<M> {
     /// Reads the payload of a record. Bytes in the message share its memory.
     pub fn read(payload: Bytes) -> Result<Kept<M>, DecodeError> {
-        let unknown = unknown_fields(&payload, M::knows)?;
-        let mut message = M::decode(payload)?;
+        Ok(*Kept::read_boxed(payload)?)
+    }
+
+    /// The same, in place: messages are large, and moving them about is much of what loading costs.
+    pub fn read_boxed(payload: Bytes) -> Result<Box<Kept<M>>, DecodeError> {
+        let mut kept = Box::<Kept<M>>::default();
+        kept.unknown = unknown_fields(&payload, M::knows)?;
+        kept.message.merge(payload)?;
         // In one order, so that what a step takes out and puts back is where it was.
-        message.carried().sort_by(|a, b| (a.version, &a.record).cmp(&(b.version, &b.record)));
-        Ok(Kept { message, unknown })
+        kept.message.carried().sort_by(|a, b| (a.version, &a.record).cmp(&(b.version, &b.record)));
+        Ok(kept)
     }
 
     /// The fields of the record, without a header.
@@ -139,8 +145,7 @@ fn unknown_fields(payload: &Bytes, knows: fn(u32) -> bool) -> Result<Bytes, Deco
     let mut rest: &[u8] = payload;
     while !rest.is_empty() {
         let start = payload.len() - rest.len();
-        let (tag, wire_type) = decode_key(&mut rest)?;
-        skip_field(wire_type, tag, &mut rest, DecodeContext::default())?;
+        let tag = skip(&mut rest)?;
         let end = payload.len() - rest.len();
         match runs.last_mut() {
             _ if knows(tag) => {}
@@ -153,6 +158,22 @@ fn unknown_fields(payload: &Bytes, knows: fn(u32) -> bool) -> Result<Bytes, Deco
         [run] => payload.slice(run.clone()),
         runs => runs.iter().map(|run| &payload[run.clone()]).collect::<Vec<_>>().concat().into(),
     })
+}
+
+/// Goes behind the next field and says its number.
+fn skip(rest: &mut &[u8]) -> Result<u32, DecodeError> {
+    const LENGTH_DELIMITED: u8 = 2;
+    // Every record that is loaded comes through here, and most fields are short texts or parts.
+    if let [key @ 0..0x80, length @ 0..0x80, after @ ..] = *rest
+        && key & 7 == LENGTH_DELIMITED
+        && let Some(after) = after.get(usize::from(*length)..)
+    {
+        *rest = after;
+        return Ok(u32::from(key >> 3));
+    }
+    let (tag, wire_type) = decode_key(rest)?;
+    skip_field(wire_type, tag, rest, DecodeContext::default())?;
+    Ok(tag)
 }
 
 /// For the tests of each version: that [`Record::knows`] names the fields of the message, and no others.
