@@ -11,4 +11,5 @@ mod pki;
 mod program;
 mod remote;
 mod up;
+mod upgrade;
 mod usage;
