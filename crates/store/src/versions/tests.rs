@@ -62,7 +62,7 @@ fn a_change_writes_what_it_changed() {
         put /v1794700800/desired/definition/process/0000000002"#]],
     );
     check_change(&newest, Some(&old), Some(&old), &expect![[r#""#]]);
-    let scaled = desired().updated(DesiredUpdate { instances: Some(9), ..DesiredUpdate::default() });
+    let scaled = desired().updated(DesiredUpdate { instances: Some(9), ..DesiredUpdate::default() }).unwrap();
     check_change(
         &newest,
         Some(&old),
