@@ -2,7 +2,7 @@
 //!
 //! Only `finalize` asks back, because only it ends a way: before it, the former release takes over by being started.
 
-use api::client::OperatorError;
+use api::client::{OperatorError, Refusal};
 
 use super::document::{Done, Migration, State};
 use super::via::StoreFlag;
@@ -89,7 +89,7 @@ pub(crate) async fn finalize(via: &Via, args: Finalize, console: &mut Console) -
         };
         if !args.yes {
             if now.state != State::Ready {
-                return Err(CommandError::Unfinished(not_ready(&now)));
+                return Err(not_ready(&now).into());
             }
             console.confirm(&warning(&target.shown()), &target.spellings())?;
         }
@@ -100,13 +100,19 @@ pub(crate) async fn finalize(via: &Via, args: Finalize, console: &mut Console) -
     if args.wait { wait(via, console).await } else { Ok(EXIT_DONE) }
 }
 
-fn not_ready(now: &Migration) -> String {
-    let next = now.next.as_deref().unwrap_or("corkboard migrate status --watch");
-    format!(
-        "the migration is not ready to be finalized, it is {}. {} Nothing was changed.\nNext: {next}",
-        status::word(now.state),
-        now.explanation
-    )
+/// In the words of the server, before the operator has typed a number for nothing.
+fn not_ready(now: &Migration) -> OperatorError {
+    let word = status::word(now.state);
+    let refusal = Refusal {
+        code: "not-ready".to_owned(),
+        message: format!(
+            "The migration is {word}, not ready to be finalized. Nothing was changed. {}",
+            now.explanation
+        ),
+        next: Some(now.next.clone().unwrap_or_else(|| "corkboard migrate status --watch".to_owned())),
+        document: String::new(),
+    };
+    OperatorError::Refused { status: 409, refusal }
 }
 
 fn warning(target: &str) -> String {

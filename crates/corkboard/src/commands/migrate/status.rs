@@ -27,7 +27,7 @@ const RAIL: &[(State, &str)] = &[
 #[derive(Debug, clap::Args)]
 pub(crate) struct Status {
     /// Follow it until it ends or needs you: a progress bar on a terminal, else one JSON object per change
-    #[arg(long)]
+    #[arg(long, conflicts_with = "config")]
     watch: bool,
     /// Ask the health port at this URL instead, on any node and in any phase [env: CORKBOARD_HEALTH_URL]
     #[arg(long = "healthURL", alias = "health-url", value_name = "URL", conflicts_with_all = ["bbs_url", "config"])]
