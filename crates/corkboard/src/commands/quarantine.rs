@@ -277,7 +277,8 @@ fn hex_dump(bytes: &[u8]) -> String {
     let mut text = String::new();
     for (at, line) in bytes.chunks(DUMP_BYTES_PER_LINE).enumerate() {
         let hex: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
-        let shown = line.iter().map(|byte| if byte.is_ascii_graphic() { char::from(*byte) } else { '.' });
+        let shown =
+            line.iter().map(|byte| if byte.is_ascii_graphic() || *byte == b' ' { char::from(*byte) } else { '.' });
         let columns = DUMP_BYTES_PER_LINE * 3;
         let _ = writeln!(
             text,

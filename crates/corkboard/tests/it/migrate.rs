@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use expect_test::{Expect, expect};
 
-use crate::operator::{Line, Operator};
+use crate::operator::{GONE, Line, Operator};
 use crate::program::{finish, program, run};
 use crate::terminal::Terminal;
 
@@ -52,7 +52,10 @@ fn status_in_words_and_in_json() {
   "how_to_go_back": "start the former release", "news": {"a": [1, 2]}"#,
     );
     let script = [(STATUS, 200, sweeping.as_str())];
-    check(&script, &["migrate", "status"], &expect![[r#"
+    check(
+        &script,
+        &["migrate", "status"],
+        &expect![[r#"
         Migration to lrp_definitions (1794700800): sweeping
 
           [sweep] > verify > ready > finalize > clean up
@@ -68,13 +71,21 @@ fn status_in_words_and_in_json() {
         Next: corkboard migrate status --watch
         = 10
         < GET /corkboard/v1/migration
-    "#]]);
-    check(&script, &["migrate", "status", "--json"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &script,
+        &["migrate", "status", "--json"],
+        &expect![[r#"
         {"state":"sweeping","explanation":"It is sweeping.","current":{"number":1442529338,"name":"split_desired_lrp"},"target":{"number":1794700800,"name":"lrp_definitions"},"newest":{"number":1794700800,"name":"lrp_definitions"},"next":"corkboard migrate status --watch","mode":"online","finalization":"auto","done":120000,"total":500000,"rate_per_s":21000.0,"eta_s":18,"elapsed_s":6,"last_progress_s":0,"can_go_back":true,"how_to_go_back":"start the former release","news":{"a":[1,2]}}
         = 10
         < GET /corkboard/v1/migration
-    "#]]);
-    check(&[(STATUS, 200, &ready())], &["migrate", "status"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &[(STATUS, 200, &ready())],
+        &["migrate", "status"],
+        &expect![[r#"
         Migration to lrp_definitions (1794700800): ready
 
           sweep > verify > [ready] > finalize > clean up
@@ -87,8 +98,12 @@ fn status_in_words_and_in_json() {
         Next: corkboard migrate finalize
         = 11
         < GET /corkboard/v1/migration
-    "#]]);
-    check(&[(STATUS, 200, &none())], &["migrate", "status"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &[(STATUS, 200, &none())],
+        &["migrate", "status"],
+        &expect![[r#"
         No migration is under way.
 
           All is well.
@@ -96,12 +111,17 @@ fn status_in_words_and_in_json() {
           version   lrp_definitions (1794700800)
         = 0
         < GET /corkboard/v1/migration
-    "#]]);
-    check(&[(STATUS, 200, &status("failed", ""))], &["migrate", "status", "--json"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &[(STATUS, 200, &status("failed", ""))],
+        &["migrate", "status", "--json"],
+        &expect![[r#"
         {"state":"failed","explanation":"It is failed.","current":{"number":1442529338,"name":"split_desired_lrp"},"target":{"number":1794700800,"name":"lrp_definitions"},"newest":{"number":1794700800,"name":"lrp_definitions"}}
         = 12
         < GET /corkboard/v1/migration
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -122,7 +142,8 @@ fn status_from_a_health_port() {
     assert_eq!(outcome.code, 5);
     expect![[r#"
         corkboard: the answer says nothing about migration; is the server older?
-    "#]].assert_eq(&outcome.stderr);
+    "#]]
+    .assert_eq(&outcome.stderr);
 }
 
 #[test]
@@ -138,7 +159,10 @@ fn a_watch_off_a_terminal_is_one_line_per_change() {
         (STATUS, 200, two.as_str()),
         (STATUS, 200, &ready()),
     ];
-    check(&script, &["migrate", "status", "--watch"], &expect![[r#"
+    check(
+        &script,
+        &["migrate", "status", "--watch"],
+        &expect![[r#"
         {"state":"sweeping","explanation":"It is sweeping.","current":{"number":1442529338,"name":"split_desired_lrp"},"target":{"number":1794700800,"name":"lrp_definitions"},"newest":{"number":1794700800,"name":"lrp_definitions"},"done":1,"total":9,"elapsed_s":1}
         {"state":"sweeping","explanation":"It is sweeping.","current":{"number":1442529338,"name":"split_desired_lrp"},"target":{"number":1794700800,"name":"lrp_definitions"},"newest":{"number":1794700800,"name":"lrp_definitions"},"done":2,"total":9,"elapsed_s":3}
         {"state":"ready","explanation":"It is ready.","current":{"number":1442529338,"name":"split_desired_lrp"},"target":{"number":1794700800,"name":"lrp_definitions"},"newest":{"number":1794700800,"name":"lrp_definitions"},"next":"corkboard migrate finalize","finalization":"manual","mode":"online"}
@@ -148,7 +172,8 @@ fn a_watch_off_a_terminal_is_one_line_per_change() {
         < GET /corkboard/v1/migration
         < GET /corkboard/v1/migration
         < GET /corkboard/v1/migration
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -175,6 +200,16 @@ fn a_watch_on_a_terminal_is_redrawn_in_place() {
     assert_eq!(code, 11);
 }
 
+/// A server that rolls back stops at the end, and whoever watches must not be left with a bare refused connection.
+#[test]
+fn a_watch_of_a_rollback_ends_with_the_server() {
+    let rolling = status("rolling_back", r#", "done": 9, "total": 9"#);
+    let operator = Operator::new(&[(STATUS, 200, &rolling), (STATUS, GONE, "")]);
+    let outcome = operator.call(&["migrate", "status", "--watch"]);
+    assert_eq!((outcome.code, outcome.stdout.lines().count()), (5, 1));
+    expect![[""]].assert_eq(&outcome.stderr);
+}
+
 const PLAN: &str = "GET /corkboard/v1/migration/plan";
 
 fn plan(members: &str) -> String {
@@ -190,7 +225,10 @@ fn a_plan_that_is_clean_and_one_that_is_not() {
     let clean = plan(
         r#""failures": [], "failures_total": 0, "losses": [], "losses_total": 0, "lossless": true, "message": "All well.""#,
     );
-    check(&[(PLAN, 200, &clean)], &["migrate", "plan"], &expect![[r#"
+    check(
+        &[(PLAN, 200, &clean)],
+        &["migrate", "plan"],
+        &expect![[r#"
         Rehearsal split_desired_lrp (1442529338) -> lrp_definitions (1794700800); nothing was written.
 
           records   12,000 of 8,000 things
@@ -202,14 +240,18 @@ fn a_plan_that_is_clean_and_one_that_is_not() {
         All well.
         = 0
         < GET /corkboard/v1/migration/plan
-    "#]]);
+    "#]],
+    );
     let unclean = plan(
         r#""failures": [{"id": "/v1/task/x", "why": "no domain"}], "failures_total": 1200, "losses": [{"id": "/v1/task/y",
         "what": "its definition"}], "losses_total": 1, "lossless": false, "message": "Not all is well.""#,
     );
     let question = format!("{PLAN}?to=1442529338");
     let script = [(question.as_str(), 200, unclean.as_str())];
-    check(&script, &["migrate", "plan", "--to", "split_desired_lrp"], &expect![[r#"
+    check(
+        &script,
+        &["migrate", "plan", "--to", "split_desired_lrp"],
+        &expect![[r#"
         Rehearsal split_desired_lrp (1442529338) -> lrp_definitions (1794700800); nothing was written.
 
           records   12,000 of 8,000 things
@@ -228,23 +270,36 @@ fn a_plan_that_is_clean_and_one_that_is_not() {
         Not all is well.
         = 7
         < GET /corkboard/v1/migration/plan?to=1442529338
-    "#]]);
-    check(&script, &["migrate", "plan", "--to", "1442529338", "--json"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &script,
+        &["migrate", "plan", "--to", "1442529338", "--json"],
+        &expect![[r#"
         {"from":{"number":1442529338,"name":"split_desired_lrp"},"to":{"number":1794700800,"name":"lrp_definitions"},"records":12000,"entities":8000,"bytes_before":12300000,"bytes_after":11000000,"forecast_s":61.5,"took_s":0.4,"failures":[{"id":"/v1/task/x","why":"no domain"}],"failures_total":1200,"losses":[{"id":"/v1/task/y","what":"its definition"}],"losses_total":1,"lossless":false,"message":"Not all is well."}
         = 7
         < GET /corkboard/v1/migration/plan?to=1442529338
-    "#]]);
+    "#]],
+    );
     let nothing = r#"{"code":"nothing-to-do","message":"The data is of the newest version.","next":null}"#;
-    check(&[(PLAN, 409, nothing)], &["migrate", "plan"], &expect![[r#"
+    check(
+        &[(PLAN, 409, nothing)],
+        &["migrate", "plan"],
+        &expect![[r#"
         The data is of the newest version.
         = 0
         < GET /corkboard/v1/migration/plan
-    "#]]);
-    check(&[(PLAN, 409, nothing)], &["migrate", "plan", "--json"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &[(PLAN, 409, nothing)],
+        &["migrate", "plan", "--json"],
+        &expect![[r#"
         {"code":"nothing-to-do","message":"The data is of the newest version.","next":null}
         = 0
         < GET /corkboard/v1/migration/plan
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -254,11 +309,11 @@ fn acts_pass_on_what_the_server_says() {
         let done = format!(r#"{{"message": "Did {act}.", "migration": {}}}"#, ready());
         let operator = Operator::new(&[(&question, 200, &done)]);
         let outcome = operator.call(&["migrate", act]);
-        let first = match act {
-            "abort" => "Nothing is asked, since nothing is lost: the older data is complete and stays in use.\n",
+        let closing = match act {
+            "abort" => "Nothing is lost by this, so nothing was asked: the older data is complete and stays in use.\n",
             _ => "",
         };
-        let expected = format!("{first}Did {act}.\nNext: corkboard migrate finalize\n");
+        let expected = format!("Did {act}.\n{closing}Next: corkboard migrate finalize\n");
         assert_eq!((outcome.code, outcome.stdout), (0, expected));
         assert_eq!(operator.heard(), [format!("{question} {{}}")]);
         let json = operator.call(&["migrate", act, "--json"]).stdout;
@@ -268,66 +323,102 @@ fn acts_pass_on_what_the_server_says() {
     let start = "POST /corkboard/v1/migration/start";
     let busy =
         r#"{"code":"busy","message":"It sweeps already; nothing was changed.","next":"corkboard migrate status"}"#;
-    check(&[(start, 409, busy)], &["migrate", "start"], &expect![[r#"
+    check(
+        &[(start, 409, busy)],
+        &["migrate", "start"],
+        &expect![[r#"
         corkboard: It sweeps already; nothing was changed.
         Next: corkboard migrate status
         = 4
         < POST /corkboard/v1/migration/start {}
-    "#]]);
+    "#]],
+    );
     let standby = r#"{"code":"not-master","message":"This node is not the master.","next":null}"#;
-    check(&[(start, 503, standby)], &["migrate", "start"], &expect![[r#"
+    check(
+        &[(start, 503, standby)],
+        &["migrate", "start"],
+        &expect![[r#"
         corkboard: This node is not the master.
         = 5
         < POST /corkboard/v1/migration/start {}
-    "#]]);
-    check(&[(start, 404, "404 page not found")], &["migrate", "start"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &[(start, 404, "404 page not found")],
+        &["migrate", "start"],
+        &expect![[r#"
         corkboard: cannot talk to the server at URL
           because: the server answered POST /corkboard/v1/migration/start with status 404; is it of an older release, or another program?
         = 5
         < POST /corkboard/v1/migration/start {}
-    "#]]);
-    check(&[(start, 200, "<html>")], &["migrate", "start"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &[(start, 200, "<html>")],
+        &["migrate", "start"],
+        &expect![[r#"
         corkboard: the answer cannot be understood (expected value at line 1 column 1); is the server of another release?
         = 5
         < POST /corkboard/v1/migration/start {}
-    "#]]);
+    "#]],
+    );
 }
 
 const FINALIZE: &str = "POST /corkboard/v1/migration/finalize";
 
 #[test]
 fn finalize_wants_yes_off_a_terminal() {
-    check(&[(STATUS, 200, &ready())], &["migrate", "finalize"], &expect![[r#"
+    check(
+        &[(STATUS, 200, &ready())],
+        &["migrate", "finalize"],
+        &expect![[r#"
         corkboard: This ends the migration to lrp_definitions (1794700800). The former release can no longer take over by just being started; going back then needs `corkboard migrate rollback`, and the older data is removed.
         This wants an answer, and there is no terminal to give it on. Nothing was changed. Add --yes to go on without the question
         = 3
         < GET /corkboard/v1/migration
-    "#]]);
+    "#]],
+    );
     let done = format!(r#"{{"message": "The migration ends.", "migration": {}}}"#, status("finalizing", ""));
     let script = [(STATUS, 200, ready()), (FINALIZE, 200, done)];
     let script = script.each_ref().map(|(question, code, body)| (*question, *code, body.as_str()));
-    check(&script, &["migrate", "finalize", "--yes"], &expect![[r#"
+    check(
+        &script,
+        &["migrate", "finalize", "--yes"],
+        &expect![[r#"
         The migration ends.
         = 0
         < GET /corkboard/v1/migration
         < POST /corkboard/v1/migration/finalize {"version":1794700800}
-    "#]]);
-    check(&[(STATUS, 200, &status("sweeping", ""))], &["migrate", "finalize"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &[(STATUS, 200, &status("sweeping", ""))],
+        &["migrate", "finalize"],
+        &expect![[r#"
         corkboard: The migration is sweeping, not ready to be finalized. Nothing was changed. It is sweeping.
         Next: corkboard migrate status --watch
         = 4
         < GET /corkboard/v1/migration
-    "#]]);
-    check(&[(STATUS, 200, &none())], &["migrate", "finalize", "--yes"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &[(STATUS, 200, &none())],
+        &["migrate", "finalize", "--yes"],
+        &expect![[r#"
         There is nothing to finalize.
         = 0
         < GET /corkboard/v1/migration
-    "#]]);
-    check(&[(STATUS, 200, &status("cleaning", ""))], &["migrate", "finalize", "--yes"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &[(STATUS, 200, &status("cleaning", ""))],
+        &["migrate", "finalize", "--yes"],
+        &expect![[r#"
         The migration is being finalized already.
         = 0
         < GET /corkboard/v1/migration
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -341,7 +432,10 @@ fn finalize_waits_until_all_is_clean() {
         (STATUS, 200, cleaning.as_str()),
         (STATUS, 200, none.as_str()),
     ];
-    check(&script, &["migrate", "finalize", "--yes", "--wait"], &expect![[r#"
+    check(
+        &script,
+        &["migrate", "finalize", "--yes", "--wait"],
+        &expect![[r#"
         The migration ends.
         The migration is finished, and the older data is gone.
         = 0
@@ -350,10 +444,14 @@ fn finalize_waits_until_all_is_clean() {
         < GET /corkboard/v1/migration
         < GET /corkboard/v1/migration
         < GET /corkboard/v1/migration
-    "#]]);
+    "#]],
+    );
     let blocked = status("blocked", r#", "next": "corkboard quarantine list""#);
     script[4].2 = &blocked;
-    check(&script, &["migrate", "finalize", "--yes", "--wait"], &expect![[r#"
+    check(
+        &script,
+        &["migrate", "finalize", "--yes", "--wait"],
+        &expect![[r#"
         The migration ends.
         corkboard: the migration is BLOCKED. It is blocked.
         Next: corkboard quarantine list
@@ -363,7 +461,8 @@ fn finalize_waits_until_all_is_clean() {
         < GET /corkboard/v1/migration
         < GET /corkboard/v1/migration
         < GET /corkboard/v1/migration
-    "#]]);
+    "#]],
+    );
 }
 
 /// On a terminal; `typed` answers the question. What was shown, the exit code, and what the server was told to do.
@@ -415,27 +514,39 @@ fn rollback_asks_and_names_losses() {
     assert_eq!((code, told), (0, vec![format!(r#"{ROLLBACK} {{"accept_loss":false,"to":1442529338}}"#)]));
     let (_, code, told) = typed(&script, &args, "no");
     assert_eq!((code, told), (3, vec![]));
-    check(&script, &args, &expect![[r#"
+    check(
+        &script,
+        &args,
+        &expect![[r#"
         corkboard: This takes all records back to data version 1442529338, split_desired_lrp. The server stops by itself at the end. Then start the former release, not this one, which would migrate forward again. If the older version cannot hold everything, nothing is done, and you are told what it is.
         This wants an answer, and there is no terminal to give it on. Nothing was changed. Add --yes to go on without the question
         = 3
-    "#]]);
+    "#]],
+    );
     let refused = r#"{"code":"loss-refused","message":"2 things would be lost; nothing was changed.",
         "next":"corkboard migrate rollback --to 1442529338 --accept-loss",
         "losses":[{"id":"/v1/task/x","what":"its definition"}],"losses_total":2}"#;
-    check(&[(ROLLBACK, 409, refused)], &["migrate", "rollback", "--to", "1442529338", "--yes"], &expect![[r#"
+    check(
+        &[(ROLLBACK, 409, refused)],
+        &["migrate", "rollback", "--to", "1442529338", "--yes"],
+        &expect![[r#"
         corkboard: 2 things would be lost; nothing was changed.
           /v1/task/x: its definition
           and 1 more
         Next: corkboard migrate rollback --to 1442529338 --accept-loss
         = 7
         < POST /corkboard/v1/migration/rollback {"accept_loss":false,"to":1442529338}
-    "#]]);
-    check(&script, &["migrate", "rollback", "--to", "1442529338", "--yes", "--accept-loss", "--json"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &script,
+        &["migrate", "rollback", "--to", "1442529338", "--yes", "--accept-loss", "--json"],
+        &expect![[r#"
         {"message":"Going back; the server stops by itself.","migration":{"state":"ready","explanation":"It is ready.","current":{"number":1442529338,"name":"split_desired_lrp"},"target":{"number":1794700800,"name":"lrp_definitions"},"newest":{"number":1794700800,"name":"lrp_definitions"},"next":"corkboard migrate finalize","finalization":"manual","mode":"online"}}
         = 0
         < POST /corkboard/v1/migration/rollback {"accept_loss":true,"to":1442529338}
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -447,25 +558,37 @@ fn history_is_a_table_or_lines() {
          "from": null, "to": 1794700800, "detail": null}]}"#;
     let script =
         [("GET /corkboard/v1/history?last=50", 200, entries), ("GET /corkboard/v1/history?last=2", 200, entries)];
-    check(&script, &["migrate", "history"], &expect![[r#"
+    check(
+        &script,
+        &["migrate", "history"],
+        &expect![[r#"
         #  WHEN (UTC)           NODE  RELEASE  WHAT       FROM        TO          DETAIL
         1  2026-11-15 00:00:00  a     0.1.0    begun      1442529338  1794700800  online
         2  2026-11-15 00:01:01  a     0.1.0    finalized              1794700800
         = 0
         < GET /corkboard/v1/history?last=50
-    "#]]);
-    check(&script, &["migrate", "history", "--last", "2", "--json"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &script,
+        &["migrate", "history", "--last", "2", "--json"],
+        &expect![[r#"
         {"number":1,"at_ns":1794700800000000000,"node":"a","release":"0.1.0","what":"begun","from":1442529338,"to":1794700800,"detail":"online"}
         {"number":2,"at_ns":1794700861999999999,"node":"a","release":"0.1.0","what":"finalized","from":null,"to":1794700800,"detail":null}
         = 0
         < GET /corkboard/v1/history?last=2
-    "#]]);
+    "#]],
+    );
     let none = [("GET /corkboard/v1/history?last=50", 200, r#"{"entries":[]}"#)];
-    check(&none, &["migrate", "history"], &expect![[r#"
+    check(
+        &none,
+        &["migrate", "history"],
+        &expect![[r#"
         no entries: nothing has happened to the data yet
         = 0
         < GET /corkboard/v1/history?last=50
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

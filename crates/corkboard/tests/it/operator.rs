@@ -11,6 +11,9 @@ use crate::program::{Outcome, finish, program};
 /// A question such as `GET /corkboard/v1/migration`, the status of the answer, and its body.
 pub(crate) type Line<'a> = (&'a str, u16, &'a str);
 
+/// In place of a status: the server ends without an answer, and nobody listens any more.
+pub(crate) const GONE: u16 = 0;
+
 pub(crate) struct Operator {
     pub(crate) url: String,
     heard: Arc<Mutex<Vec<String>>>,
@@ -34,7 +37,9 @@ impl Operator {
         let said = heard.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                serve(&stream.unwrap(), &script, &said);
+                if !serve(&stream.unwrap(), &script, &said) {
+                    return;
+                }
             }
         });
         Self { url, heard }
@@ -56,14 +61,14 @@ impl Operator {
     }
 }
 
-/// Answers one question and closes the connection.
-fn serve(stream: &TcpStream, script: &Script, heard: &Mutex<Vec<String>>) {
+/// Answers one question and closes the connection. False when the script ends the server.
+fn serve(stream: &TcpStream, script: &Script, heard: &Mutex<Vec<String>>) -> bool {
     let mut reader = BufReader::new(stream);
     let mut head = Vec::new();
     loop {
         let mut line = String::new();
         if reader.read_line(&mut line).unwrap() == 0 {
-            return;
+            return true;
         }
         match line.trim_end() {
             "" => break,
@@ -82,7 +87,11 @@ fn serve(stream: &TcpStream, script: &Script, heard: &Mutex<Vec<String>>) {
         Some((_, answers)) => answers[0].clone(),
         None => (404, format!("nothing is scripted for {question}").into_bytes()),
     };
+    if status == GONE {
+        return false;
+    }
     let head = format!("HTTP/1.1 {status} x\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
     let mut stream = stream;
     stream.write_all(&[head.into_bytes(), body].concat()).unwrap();
+    true
 }

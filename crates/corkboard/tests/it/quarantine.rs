@@ -25,30 +25,45 @@ fn check(script: &[Line<'_>], args: &[&str], expected: &Expect) {
 
 #[test]
 fn list() {
-    check(&[(LIST, 200, RECORDS)], &["quarantine", "list"], &expect![[r#"
+    check(
+        &[(LIST, 200, RECORDS)],
+        &["quarantine", "list"],
+        &expect![[r#"
         ID                       PLACE     BYTES  SINCE (UTC)          WHY
         /v1442529338/task/a%2Fb  in place  1234   2026-11-15 00:00:00  the payload is cut off
         /v1442529338/domain/c    leftover  3                           no header
         = 0
         < GET /corkboard/v1/quarantine
-    "#]]);
-    check(&[(LIST, 200, RECORDS)], &["quarantine", "list", "--json"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &[(LIST, 200, RECORDS)],
+        &["quarantine", "list", "--json"],
+        &expect![[r#"
         {"id":"/v1442529338/task/a%2Fb","why":"the payload is cut off","bytes":1234,"place":"in place","since_ns":1794700800000000000}
         {"id":"/v1442529338/domain/c","why":"no header","bytes":3,"place":"leftover","since_ns":null}
         = 0
         < GET /corkboard/v1/quarantine
-    "#]]);
-    check(&[(LIST, 200, r#"{"records":[]}"#)], &["quarantine", "list"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &[(LIST, 200, r#"{"records":[]}"#)],
+        &["quarantine", "list"],
+        &expect![[r#"
         no records in quarantine
         = 0
         < GET /corkboard/v1/quarantine
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn show_keeps_the_content_to_itself_unless_asked() {
     let script = [(LIST, 200, RECORDS), (RECORD, 200, SECRET)];
-    check(&script, &["quarantine", "show", ID], &expect![[r#"
+    check(
+        &script,
+        &["quarantine", "show", ID],
+        &expect![[r#"
         /v1442529338/task/a%2Fb
 
           why     the payload is cut off
@@ -62,8 +77,12 @@ fn show_keeps_the_content_to_itself_unless_asked() {
         = 0
         < GET /corkboard/v1/quarantine
         < GET /corkboard/v1/quarantine/record?id=%2Fv1442529338%2Ftask%2Fa%252Fb
-    "#]]);
-    check(&script, &["quarantine", "show", ID, "--bytes"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &script,
+        &["quarantine", "show", ID, "--bytes"],
+        &expect![[r#"
         /v1442529338/task/a%2Fb
 
           why     the payload is cut off
@@ -82,57 +101,82 @@ fn show_keeps_the_content_to_itself_unless_asked() {
         = 0
         < GET /corkboard/v1/quarantine
         < GET /corkboard/v1/quarantine/record?id=%2Fv1442529338%2Ftask%2Fa%252Fb
-    "#]]);
-    check(&script, &["quarantine", "show", ID, "--json"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &script,
+        &["quarantine", "show", ID, "--json"],
+        &expect![[r#"
         {"id":"/v1442529338/task/a%2Fb","why":"the payload is cut off","bytes":1234,"place":"in place","since_ns":1794700800000000000,"header":"encoding Protobuf, data version 1442529338"}
         = 0
         < GET /corkboard/v1/quarantine
         < GET /corkboard/v1/quarantine/record?id=%2Fv1442529338%2Ftask%2Fa%252Fb
-    "#]]);
-    check(&script, &["quarantine", "show", ID, "--json", "--bytes"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &script,
+        &["quarantine", "show", ID, "--json", "--bytes"],
+        &expect![[r#"
         {"id":"/v1442529338/task/a%2Fb","why":"the payload is cut off","bytes":1234,"place":"in place","since_ns":1794700800000000000,"header":"encoding Protobuf, data version 1442529338","first_bytes_hex":"30303033313434323532393333383a50415353574f52443d68756e74657232072c20616e64206d6f7265207468617420676f6573206f6e206265796f6e642074"}
         = 0
         < GET /corkboard/v1/quarantine
         < GET /corkboard/v1/quarantine/record?id=%2Fv1442529338%2Ftask%2Fa%252Fb
-    "#]]);
+    "#]],
+    );
     let sealed = [(LIST, 200, RECORDS), (RECORD, 200, "0007blue:xyz")];
     let outcome = Operator::new(&sealed).call(&["quarantine", "show", ID]);
     assert!(outcome.stdout.contains("sealed with key blue"), "{outcome:?}");
     let missing =
         r#"{"code":"no-such-record","message":"There is no such record.","next":"corkboard quarantine list"}"#;
     let script = [(LIST, 200, r#"{"records":[]}"#), (RECORD, 404, missing)];
-    check(&script, &["quarantine", "show", ID], &expect![[r#"
+    check(
+        &script,
+        &["quarantine", "show", ID],
+        &expect![[r#"
         corkboard: There is no such record.
         Next: corkboard quarantine list
         = 4
         < GET /corkboard/v1/quarantine
         < GET /corkboard/v1/quarantine/record?id=%2Fv1442529338%2Ftask%2Fa%252Fb
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn retry_one_or_all() {
     let retry = "POST /corkboard/v1/quarantine/retry";
     let partly = r#"{"message":"1 of 2 can be read now.","recovered":["/a"],"still":[{"id":"/b","why":"no header"}]}"#;
-    check(&[(retry, 200, partly)], &["quarantine", "retry", "--all"], &expect![[r#"
+    check(
+        &[(retry, 200, partly)],
+        &["quarantine", "retry", "--all"],
+        &expect![[r#"
         1 of 2 can be read now.
           recovered  /a
           still      /b: no header
         = 7
         < POST /corkboard/v1/quarantine/retry {"all":true}
-    "#]]);
-    check(&[(retry, 200, partly)], &["quarantine", "retry", "--all", "--json"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &[(retry, 200, partly)],
+        &["quarantine", "retry", "--all", "--json"],
+        &expect![[r#"
         {"message":"1 of 2 can be read now.","recovered":["/a"],"still":[{"id":"/b","why":"no header"}]}
         = 7
         < POST /corkboard/v1/quarantine/retry {"all":true}
-    "#]]);
+    "#]],
+    );
     let wholly = r#"{"message":"It can be read now.","recovered":["/a"],"still":[]}"#;
-    check(&[(retry, 200, wholly)], &["quarantine", "retry", "/a"], &expect![[r#"
+    check(
+        &[(retry, 200, wholly)],
+        &["quarantine", "retry", "/a"],
+        &expect![[r#"
         It can be read now.
           recovered  /a
         = 0
         < POST /corkboard/v1/quarantine/retry {"id":"/a"}
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -157,7 +201,8 @@ fn export_is_byte_for_byte_and_never_onto_a_terminal_or_a_file() {
     let (shown, code) = Terminal::run(&mut operator.command(&["quarantine", "export", ID])).end();
     expect![[r#"
         corkboard: the record is binary and may be secret, so it is not written to a terminal; add --output FILE
-    "#]].assert_eq(&shown);
+    "#]]
+    .assert_eq(&shown);
     assert_eq!(code, 3);
     assert_eq!(operator.call(&["quarantine", "export", ID, "--json"]).code, 3);
     let other = dir.path().join("other.bin");
@@ -170,23 +215,35 @@ const DISCARD: &str = "POST /corkboard/v1/quarantine/discard";
 #[test]
 fn discard_wants_the_id_typed() {
     let script = [(LIST, 200, RECORDS), (DISCARD, 200, r#"{"message":"It is gone."}"#)];
-    check(&script, &["quarantine", "discard", ID], &expect![[r#"
+    check(
+        &script,
+        &["quarantine", "discard", ID],
+        &expect![[r#"
         corkboard: This destroys the only copy of /v1442529338/task/a%2Fb (1.2 kB): the payload is cut off.
         Keep one first: corkboard quarantine export /v1442529338/task/a%2Fb -o FILE
         This wants an answer, and there is no terminal to give it on. Nothing was changed. Add --yes to go on without the question
         = 3
         < GET /corkboard/v1/quarantine
-    "#]]);
-    check(&script, &["quarantine", "discard", ID, "--yes"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &script,
+        &["quarantine", "discard", ID, "--yes"],
+        &expect![[r#"
         It is gone.
         = 0
         < POST /corkboard/v1/quarantine/discard {"id":"/v1442529338/task/a%2Fb"}
-    "#]]);
-    check(&script, &["quarantine", "discard", ID, "--yes", "--json"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &script,
+        &["quarantine", "discard", ID, "--yes", "--json"],
+        &expect![[r#"
         {"message":"It is gone."}
         = 0
         < POST /corkboard/v1/quarantine/discard {"id":"/v1442529338/task/a%2Fb"}
-    "#]]);
+    "#]],
+    );
     for (answer, expected_code) in [(ID, 0), ("yes", 3), ("", 3)] {
         let operator = Operator::new(&script);
         let mut terminal = Terminal::run(&mut operator.command(&["quarantine", "discard", ID]));
@@ -208,7 +265,10 @@ fn a_store_is_confirmed_by_its_identity() {
         (CONFIRM, 200, r#"{"message":"The store is served from now on."}"#),
     ];
     let args = ["store", "confirm", "--cluster-id", "new"];
-    check(&script, &args, &expect![[r#"
+    check(
+        &script,
+        &args,
+        &expect![[r#"
         corkboard: The store is empty.
           expected  old
           found     new
@@ -216,17 +276,26 @@ fn a_store_is_confirmed_by_its_identity() {
         This wants an answer, and there is no terminal to give it on. Nothing was changed. Add --yes to go on without the question
         = 3
         < GET /corkboard/v1/status
-    "#]]);
-    check(&script, &["store", "confirm", "--cluster-id", "new", "--yes"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &script,
+        &["store", "confirm", "--cluster-id", "new", "--yes"],
+        &expect![[r#"
         The store is served from now on.
         = 0
         < POST /corkboard/v1/store/confirm {"cluster_id":"new"}
-    "#]]);
-    check(&script, &["store", "confirm", "--cluster-id", "new", "--yes", "--json"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &script,
+        &["store", "confirm", "--cluster-id", "new", "--yes", "--json"],
+        &expect![[r#"
         {"message":"The store is served from now on."}
         = 0
         < POST /corkboard/v1/store/confirm {"cluster_id":"new"}
-    "#]]);
+    "#]],
+    );
     let operator = Operator::new(&script);
     let mut terminal = Terminal::run(&mut operator.command(&args));
     terminal.answer("to go on: ", "new");
@@ -241,9 +310,13 @@ fn a_store_is_confirmed_by_its_identity() {
     "#]].assert_eq(&shown);
     assert_eq!((code, operator.heard().len()), (0, 2));
     let wrong = r#"{"code":"conflict","message":"That is not the store that is there.","next":null}"#;
-    check(&[(CONFIRM, 409, wrong)], &["store", "confirm", "--cluster-id", "x", "--yes"], &expect![[r#"
+    check(
+        &[(CONFIRM, 409, wrong)],
+        &["store", "confirm", "--cluster-id", "x", "--yes"],
+        &expect![[r#"
         corkboard: That is not the store that is there.
         = 4
         < POST /corkboard/v1/store/confirm {"cluster_id":"x"}
-    "#]]);
+    "#]],
+    );
 }

@@ -172,10 +172,7 @@ fn facts(now: &Migration) -> Vec<(&'static str, String)> {
     {
         facts.push(("newest", format!("{} is what this release can write", newest.shown())));
     }
-    if now.state == State::None {
-        return facts;
-    }
-    if let Some(mode) = &now.mode {
+    if let Some(mode) = now.mode.as_ref().filter(|_| now.state != State::None) {
         let end = now.finalization.as_ref().map(|end| format!(", finalization {end}")).unwrap_or_default();
         facts.push(("mode", format!("{mode}{end}")));
     }

@@ -142,11 +142,13 @@ pub(super) fn progress_line(now: &Migration, width: usize) -> String {
 
 /// The most important first.
 fn facts(now: &Migration, done: u64, total: u64) -> Vec<String> {
+    let percent = format!("{:>3} %", percent(done, total));
     let quiet = quiet_s(now).map(|s| format!("nothing moved for {}", time(s)));
     let left = now.eta_s.filter(|_| quiet.is_none()).map(|s| format!("{} left", time(s)));
     let rate = now.rate_per_s.filter(|rate| *rate > 0.0).map(|rate| format!("{}/s", grouped(whole(rate))));
-    let count = format!("{} of {}", grouped(done), grouped(total));
-    let percent = format!("{:>3} %", percent(done, total));
+    // As wide as it will get, so that the bar does not shrink while it fills.
+    let total = grouped(total);
+    let count = format!("{:>columns$} of {total}", grouped(done), columns = total.len());
     [Some(percent), quiet, left, Some(count), rate].into_iter().flatten().collect()
 }
 
