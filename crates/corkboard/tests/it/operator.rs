@@ -19,11 +19,12 @@ pub(crate) struct Operator {
     heard: Arc<Mutex<Vec<String>>>,
 }
 
-type Script = Arc<Mutex<Vec<(String, VecDeque<(u16, Vec<u8>)>)>>>;
+/// A question, and the answers that are left for it.
+type Answers = (String, VecDeque<(u16, Vec<u8>)>);
 
 impl Operator {
     pub(crate) fn new(lines: &[Line<'_>]) -> Self {
-        let mut script: Vec<(String, VecDeque<(u16, Vec<u8>)>)> = Vec::new();
+        let mut script: Vec<Answers> = Vec::new();
         for (question, status, body) in lines {
             let answer = (*status, body.as_bytes().to_vec());
             match script.iter_mut().find(|(known, _)| known == question) {
@@ -62,7 +63,7 @@ impl Operator {
 }
 
 /// Answers one question and closes the connection. False when the script ends the server.
-fn serve(stream: &TcpStream, script: &Script, heard: &Mutex<Vec<String>>) -> bool {
+fn serve(stream: &TcpStream, script: &Mutex<Vec<Answers>>, heard: &Mutex<Vec<String>>) -> bool {
     let mut reader = BufReader::new(stream);
     let mut head = Vec::new();
     loop {

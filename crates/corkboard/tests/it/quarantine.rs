@@ -83,25 +83,25 @@ fn show_keeps_the_content_to_itself_unless_asked() {
         &script,
         &["quarantine", "show", ID, "--bytes"],
         &expect![[r#"
-        /v1442529338/task/a%2Fb
+            /v1442529338/task/a%2Fb
 
-          why     the payload is cut off
-          place   in place
-          size    1.2 kB
-          since   2026-11-15 00:00:00 UTC
-          header  encoding Protobuf, data version 1442529338
+              why     the payload is cut off
+              place   in place
+              size    1.2 kB
+              since   2026-11-15 00:00:00 UTC
+              header  encoding Protobuf, data version 1442529338
 
-          0000  30 30 30 33 31 34 34 32 35 32 39 33 33 38 3a 50  00031442529338:P
-          0010  41 53 53 57 4f 52 44 3d 68 75 6e 74 65 72 32 07  ASSWORD=hunter2.
-          0020  2c 20 61 6e 64 20 6d 6f 72 65 20 74 68 61 74 20  ,.and.more.that.
-          0030  67 6f 65 73 20 6f 6e 20 62 65 79 6f 6e 64 20 74  goes.on.beyond.t
+              0000  30 30 30 33 31 34 34 32 35 32 39 33 33 38 3a 50  00031442529338:P
+              0010  41 53 53 57 4f 52 44 3d 68 75 6e 74 65 72 32 07  ASSWORD=hunter2.
+              0020  2c 20 61 6e 64 20 6d 6f 72 65 20 74 68 61 74 20  , and more that
+              0030  67 6f 65 73 20 6f 6e 20 62 65 79 6f 6e 64 20 74  goes on beyond t
 
-        It is kept byte for byte. Next: corkboard quarantine retry /v1442529338/task/a%2Fb
-              or: corkboard quarantine export /v1442529338/task/a%2Fb -o FILE
-        = 0
-        < GET /corkboard/v1/quarantine
-        < GET /corkboard/v1/quarantine/record?id=%2Fv1442529338%2Ftask%2Fa%252Fb
-    "#]],
+            It is kept byte for byte. Next: corkboard quarantine retry /v1442529338/task/a%2Fb
+                  or: corkboard quarantine export /v1442529338/task/a%2Fb -o FILE
+            = 0
+            < GET /corkboard/v1/quarantine
+            < GET /corkboard/v1/quarantine/record?id=%2Fv1442529338%2Ftask%2Fa%252Fb
+        "#]],
     );
     check(
         &script,

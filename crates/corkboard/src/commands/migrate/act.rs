@@ -112,7 +112,7 @@ fn not_ready(now: &Migration) -> OperatorError {
         next: Some(now.next.clone().unwrap_or_else(|| "corkboard migrate status --watch".to_owned())),
         document: String::new(),
     };
-    OperatorError::Refused { status: 409, refusal }
+    OperatorError::Refused { status: 409, refusal: Box::new(refusal) }
 }
 
 fn warning(target: &str) -> String {

@@ -197,8 +197,8 @@ mod tests {
         let lines =
             [of(0, 500), of(1, 500), of(499, 500), of(500, 500), of(501, 500), of(0, 0), of(u64::MAX, u64::MAX)];
         expect![[r#"
-            sweeping     [                 ]    0 %  18 s left  0 of 500
-            sweeping     [                 ]    0 %  18 s left  1 of 500
+            sweeping     [               ]    0 %  18 s left    0 of 500
+            sweeping     [               ]    0 %  18 s left    1 of 500
             sweeping     [============== ]   99 %  18 s left  499 of 500
             sweeping     [===============]  100 %  18 s left  500 of 500
             sweeping     [===============]  100 %  18 s left  501 of 500
