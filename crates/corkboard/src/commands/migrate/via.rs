@@ -33,6 +33,7 @@ pub(crate) enum Via {
 }
 
 /// Where the arguments of a command lead.
+#[derive(Clone, Copy)]
 pub(crate) enum Place<'a> {
     Server,
     /// The health port if one is named here or in the environment, else the server.
