@@ -16,8 +16,10 @@ use imbl::{OrdMap, OrdSet};
 use model::converge::lrps;
 use model::{ActualState, CellId, DesiredLrp, Domain, DomainName, Presence, ProcessGuid, Slot, Task, TaskGuid};
 
+pub mod quarantine;
 mod totals;
 
+pub use quarantine::{Kept, Place, Quarantine};
 pub use totals::Totals;
 
 #[derive(Clone, Debug, Default)]
@@ -36,7 +38,7 @@ pub struct Board {
     tasks_by_cell: OrdMap<CellId, OrdSet<TaskGuid>>,
     totals: Totals,
     /// Records in the store that could not be read. They are kept, named, and shown to the operator.
-    pub quarantine: Arc<Vec<store::versions::latest::Quarantined>>,
+    pub quarantine: Quarantine,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -271,7 +273,7 @@ impl Board {
             desired_by_domain: self.desired_by_domain.union(other.desired_by_domain),
             tasks_by_cell: self.tasks_by_cell.union(other.tasks_by_cell),
             totals,
-            quarantine: if self.quarantine.is_empty() { other.quarantine } else { self.quarantine },
+            quarantine: self.quarantine.union(other.quarantine),
         }
     }
 

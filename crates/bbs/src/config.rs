@@ -29,6 +29,8 @@ pub struct Config {
     /// the store's own directory, with which it would be lost.
     pub identity: PathBuf,
     pub migration: Migration,
+    /// The newest data version that this server writes, and brings older data to.
+    pub newest: store::Version,
     /// When the server is stopped: go back to this data version first, so that the former release can be started.
     pub rollback_on_drain_to: Option<u64>,
 }
@@ -44,7 +46,8 @@ pub struct Migration {
 }
 
 /// What clients notice of a migration.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Nothing: reads and writes go on.
     #[default]
@@ -64,7 +67,8 @@ pub enum Start {
     Manual,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Finalization {
     /// As soon as everything is copied and verified.
     #[default]

@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::commands::{Command, ConvergeLrps, ConvergeTasks};
 use crate::config::Timing;
 use crate::metrics::Metrics;
+use crate::migrate::Guard;
 use crate::writer::{WriteError, Writer};
 
 /// How many decisions go to the writer at once, so that requests get their turn between them.
@@ -34,6 +35,8 @@ pub struct Converger {
     pub timing: Timing,
     /// Asks for a pass now.
     pub wake: Arc<Notify>,
+    /// While the store is not known to be the right one, nothing is stopped on its word.
+    pub guard: Arc<ArcSwap<Guard>>,
 }
 
 impl Converger {
@@ -68,7 +71,15 @@ impl Converger {
         let (board, cells) = (self.board.load_full(), cells.clone());
         // The plan of a large platform takes a while; it must not sit on a thread that answers requests.
         let planned = tokio::task::spawn_blocking(move || lrps::plan(&*board, &cells, &internal_hostnames, now_ns));
-        let Ok(plan) = planned.await else { return Err(WriteError::Panicked) };
+        let Ok(mut plan) = planned.await else { return Err(WriteError::Panicked) };
+        if !self.guard.load().trusts_the_store() {
+            let before = plan.decisions.len();
+            plan.decisions.retain(|decision| !decision.stops_something());
+            let spared = before - plan.decisions.len();
+            if spared > 0 {
+                tracing::warn!(spared, "nothing is stopped while the store is not confirmed: see `corkboard status`");
+            }
+        }
         let decisions = plan.decisions.len();
         for chunk in plan.decisions.chunks(DECISIONS_PER_COMMAND) {
             let command = Command::ConvergeLrps(ConvergeLrps { decisions: chunk.to_vec() });

@@ -9,11 +9,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use model::{ActualLrp, Slot};
-use store::versions::latest::{Entity, Loader, ROOT};
-use store::{Page, Store, StoreError};
+use store::root::QUARANTINE_ROOT;
+use store::{Entity, Loader, Page, Quarantined, Store, StoreError, Version};
 
-use crate::board::{Board, SlotKey};
+use crate::board::{Board, Kept, Place, Quarantine, SlotKey};
 use crate::phase::Phase;
 
 /// How many records are asked for at a time.
@@ -29,12 +30,12 @@ struct Lane {
     others: bool,
 }
 
-pub async fn load(store: &Arc<dyn Store>, phase: &Arc<Phase>) -> Result<Board, StoreError> {
+pub async fn load(store: &Arc<dyn Store>, version: Version, phase: &Arc<Phase>) -> Result<Board, StoreError> {
     let revision = store.revision();
     let records = Arc::new(AtomicU64::new(0));
     let lanes = LANES.map(|lane| {
         let counter = Counter { records: records.clone(), phase: phase.clone() };
-        tokio::spawn(read(store.clone(), lane, counter))
+        tokio::spawn(read(store.clone(), version, lane, counter))
     });
     let mut parts = Vec::new();
     for lane in lanes {
@@ -49,12 +50,42 @@ pub async fn load(store: &Arc<dyn Store>, phase: &Arc<Phase>) -> Result<Board, S
         quarantine.extend(part.loader.finish());
         board = board.joined(part.board);
     }
-    for record in &quarantine {
-        tracing::error!(key = record.key, why = record.why, "a stored record cannot be read; it is kept and left out");
-    }
     board.revision = revision;
-    board.quarantine = Arc::new(quarantine);
+    board.quarantine = keep(&**store, quarantine, Place::InPlace).await?;
+    for (key, bytes) in displaced(&**store).await? {
+        let why = "it could not be read, and a newer record needed its key".to_owned();
+        board.quarantine.insert(key, Arc::new(Kept { why, bytes, place: Place::Displaced }));
+    }
     Ok(board)
+}
+
+/// Fetches the bytes of records that could not be read, so that they can be kept when something takes their key.
+pub async fn keep(store: &dyn Store, records: Vec<Quarantined>, place: Place) -> Result<Quarantine, StoreError> {
+    let mut quarantine = Quarantine::default();
+    for Quarantined { key, why } in records {
+        tracing::error!(
+            key,
+            why,
+            "a stored record cannot be read; it is kept and left out, and `corkboard quarantine list` shows it"
+        );
+        if let Some(bytes) = store.get(&key).await? {
+            quarantine.insert(key, Arc::new(Kept { why, bytes, place }));
+        }
+    }
+    Ok(quarantine)
+}
+
+async fn displaced(store: &dyn Store) -> Result<Vec<(String, Bytes)>, StoreError> {
+    let mut records = Vec::new();
+    let mut after: Option<String> = None;
+    loop {
+        let page = store.scan(QUARANTINE_ROOT, after.as_deref(), PAGE_RECORDS).await?;
+        records.extend(page.records);
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return Ok(records),
+        }
+    }
 }
 
 struct Counter {
@@ -62,21 +93,23 @@ struct Counter {
     phase: Arc<Phase>,
 }
 
-async fn read(store: Arc<dyn Store>, lane: Lane, counter: Counter) -> Result<Intake, StoreError> {
-    let prefix = format!("{ROOT}{}", lane.below);
-    let mut intake = Intake::default();
+async fn read(store: Arc<dyn Store>, version: Version, lane: Lane, counter: Counter) -> Result<Intake, StoreError> {
+    let root = version.root();
+    let prefix = format!("{root}{}", lane.below);
+    let mut intake = Intake { loader: Loader::new(version), board: Board::default(), slot: None };
     let mut after: Option<String> = None;
     loop {
         let mut page = store.scan(&prefix, after.as_deref(), PAGE_RECORDS).await?;
         let next = page.next.take();
         if lane.others {
-            page.records.retain(|(key, _)| !is_taken_elsewhere(key));
+            page.records.retain(|(key, _)| lane_of(root, key).is_none());
         }
         let taken = page.records.len() as u64;
         intake.take(page);
         counter.phase.loaded(counter.records.fetch_add(taken, Ordering::Relaxed) + taken);
         match next {
-            Some(key) => after = Some(skip_other_lanes(key, lane)),
+            Some(key) if lane.others => after = Some(skip_other_lanes(root, key)),
+            Some(key) => after = Some(key),
             None => break,
         }
     }
@@ -84,22 +117,20 @@ async fn read(store: Arc<dyn Store>, lane: Lane, counter: Counter) -> Result<Int
     Ok(intake)
 }
 
-fn is_taken_elsewhere(key: &str) -> bool {
-    LANES.iter().any(|lane| !lane.others && key.strip_prefix(ROOT).is_some_and(|below| below.starts_with(lane.below)))
+/// The lane of its own that takes a record, if one does.
+fn lane_of(root: &str, key: &str) -> Option<&'static Lane> {
+    let below = key.strip_prefix(root)?;
+    LANES.iter().find(|lane| !lane.others && below.starts_with(lane.below))
 }
 
 /// The lane of the others does not read what a lane of its own reads: it goes on behind the last key that lane can have.
-fn skip_other_lanes(key: String, lane: Lane) -> String {
-    let other = LANES
-        .iter()
-        .find(|other| !other.others && key.strip_prefix(ROOT).is_some_and(|below| below.starts_with(other.below)));
-    match other {
-        Some(other) if lane.others => format!("{ROOT}{}\u{10FFFF}", other.below),
-        _ => key,
+fn skip_other_lanes(root: &str, key: String) -> String {
+    match lane_of(root, &key) {
+        Some(lane) => format!("{root}{}\u{10FFFF}", lane.below),
+        None => key,
     }
 }
 
-#[derive(Default)]
 struct Intake {
     loader: Loader,
     board: Board,

@@ -1,11 +1,12 @@
 //! Where the server is in its life, for everybody who asks: clients that get a 503, the health port, the status page.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 
 use crate::http::App;
+use crate::operations::Operations;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -14,13 +15,18 @@ pub enum Stage {
     Waiting,
     /// Reading the records.
     Loading,
+    /// Bringing the records to another data version, in a mode that does not let everybody in.
+    Migrating,
     Serving,
+    /// An older data version has become the current one; the server stops next.
+    RolledBack,
     /// Finishing what was begun.
     Stopping,
 }
 
 impl Stage {
-    const ALL: [Self; 4] = [Self::Waiting, Self::Loading, Self::Serving, Self::Stopping];
+    const ALL: [Self; 6] =
+        [Self::Waiting, Self::Loading, Self::Migrating, Self::Serving, Self::RolledBack, Self::Stopping];
 }
 
 /// How far something long has come.
@@ -37,6 +43,7 @@ pub struct Phase {
     stage: AtomicU8,
     done: AtomicU64,
     app: ArcSwapOption<App>,
+    operations: OnceLock<Arc<Operations>>,
 }
 
 impl Phase {
@@ -45,7 +52,7 @@ impl Phase {
     }
 
     pub fn stage(&self) -> Stage {
-        Stage::ALL[usize::from(self.stage.load(Ordering::Acquire)).min(3)]
+        Stage::ALL[usize::from(self.stage.load(Ordering::Acquire)).min(Stage::ALL.len() - 1)]
     }
 
     pub fn enter(&self, stage: Stage) {
@@ -58,10 +65,25 @@ impl Phase {
         self.enter(Stage::Serving);
     }
 
+    /// Reads find their handlers; the writer refuses the rest.
+    pub fn serve_reads(&self, app: Arc<App>) {
+        self.app.store(Some(app));
+        self.enter(Stage::Migrating);
+    }
+
     /// No new request reaches a handler from now on.
-    pub fn stop(&self) {
-        self.enter(Stage::Stopping);
+    pub fn close(&self, stage: Stage) {
+        self.enter(stage);
         self.app.store(None);
+    }
+
+    /// What operators ask is answered from now on, in every stage.
+    pub fn attend(&self, operations: Arc<Operations>) {
+        let _ = self.operations.set(operations);
+    }
+
+    pub fn operations(&self) -> Option<&Arc<Operations>> {
+        self.operations.get()
     }
 
     pub fn app(&self) -> Option<Arc<App>> {
@@ -72,7 +94,14 @@ impl Phase {
         self.done.store(records, Ordering::Relaxed);
     }
 
+    pub fn loaded_records(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
     pub fn progress(&self) -> Progress {
+        if let (Stage::Migrating | Stage::RolledBack, Some(operations)) = (self.stage(), self.operations()) {
+            return operations.tracker.progress();
+        }
         Progress { done: self.done.load(Ordering::Relaxed), ..Progress::default() }
     }
 
@@ -80,7 +109,9 @@ impl Phase {
         match self.stage() {
             Stage::Waiting => "waiting",
             Stage::Loading => "loading",
+            Stage::Migrating => "migrating",
             Stage::Serving => "serving",
+            Stage::RolledBack => "rolled-back",
             Stage::Stopping => "stopping",
         }
     }
@@ -91,7 +122,14 @@ impl Phase {
             Stage::Loading => {
                 "the server reads its records and will answer in a moment; nothing was changed, try again"
             }
+            Stage::Migrating => {
+                "the server brings its records to a newer data version and will answer when it is done; nothing was \
+                 changed, try again"
+            }
             Stage::Serving => "the server answers",
+            Stage::RolledBack => {
+                "the records were rolled back to an older data version; start the release that wrote it"
+            }
             Stage::Stopping => "the server is stopping; nothing was changed, try again or try another node",
         }
     }

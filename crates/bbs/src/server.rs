@@ -9,10 +9,11 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use store::embedded::{Embedded, Options};
+use store::record::DataVersion;
 use store::{Mastership, Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
 use crate::cells::Registry;
@@ -23,10 +24,15 @@ use crate::events::Hub;
 use crate::http::{App, Front, health, listener};
 use crate::load::load;
 use crate::metrics::Metrics;
+use crate::migrate::ask::{Ask, Desk};
+use crate::migrate::open::{OpenError, Opened};
+use crate::migrate::status::Tracker;
+use crate::migrate::{Access, Migrator, MigratorEnd};
+use crate::operations::Operations;
 use crate::phase::{Phase, Stage};
 use crate::status::StatusSource;
 use crate::writer::{Writer, WriterEnd, WriterParts};
-use crate::{cells_file, outbound};
+use crate::{cells_file, migrate, outbound};
 
 /// Calls that wait to be made. When it is full, calls are left to convergence.
 const EFFECTS_MAX: usize = 65_536;
@@ -58,7 +64,12 @@ pub enum RunError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
-    Root(#[from] store::root::RootError),
+    Open(#[from] OpenError),
+    #[error(
+        "the server stopped without rolling back to {to}: {why}. Nothing is lost: the data version is what it was. See what \
+         stands in the way with `corkboard migrate plan --to {to}`"
+    )]
+    DrainRefused { to: DataVersion, why: String },
     #[error("the server stopped because its store failed: {0}")]
     StoreFailed(Arc<StoreError>),
     #[error("a part of the server ended unexpectedly; this is a defect, and the log before this line tells more")]
@@ -120,6 +131,7 @@ impl Start {
         let (phase, metrics) = (Phase::new(), Metrics::new());
         let status = Arc::new(StatusSource {
             node: self.config.node.clone(),
+            newest: self.config.newest,
             advertise_url: self.config.advertise_url.clone(),
             phase: phase.clone(),
             metrics: metrics.clone(),
@@ -142,18 +154,44 @@ impl Start {
         let held = store.campaign(&self.config.node).await?;
         metrics.elections.inc();
         metrics.lock_held.set(1);
-        let root = store::root::open_root(&*store, &held, &self.clock.fresh_id()).await?;
-        let _ = status.cluster_id.set(root.cluster_id);
+        let fresh_id = self.clock.fresh_id();
+        let node = migrate::open::Node {
+            name: &self.config.node,
+            newest: self.config.newest,
+            migration: self.config.migration,
+            now_ns: self.clock.now_ns(),
+            fresh_id: &fresh_id,
+            identity: Some(&self.config.identity),
+        };
+        let opened = match migrate::open::open(&*store, &held, node).await {
+            Ok(opened) => opened,
+            Err(error) => {
+                // Somebody else may know what to do with this store.
+                store.resign(held).await?;
+                return Err(error.into());
+            }
+        };
+        let _ = status.cluster_id.set(opened.cluster_id.clone());
 
         phase.enter(Stage::Loading);
         let api_listener = bind("API", self.config.listen).await?;
         let api_address = address(&api_listener, self.config.listen);
-        let front = Arc::new(Front { phase: phase.clone(), metrics: metrics.clone(), limits: self.config.limits });
+        let front = Arc::new(Front {
+            phase: phase.clone(),
+            metrics: metrics.clone(),
+            limits: self.config.limits,
+            status: status.clone(),
+        });
         let api_task = tokio::spawn(listener::serve(api_listener, self.tls.clone(), front, api_stopped.clone()));
 
         let loading = Instant::now();
-        let board = load(&store, &phase).await?;
-        tracing::info!(records = phase.progress().done, took = ?loading.elapsed(), "the records are loaded");
+        let board = load(&store, opened.current, &phase).await?;
+        tracing::info!(
+            records = phase.progress().done,
+            data_version = %opened.current.number(),
+            took = ?loading.elapsed(),
+            "the records are loaded"
+        );
         let ready_with = Ready {
             api: api_address,
             health: health_address,
@@ -161,10 +199,11 @@ impl Start {
             records: phase.progress().done,
             quarantined: board.quarantine.len(),
         };
-        let loaded = Loaded { store: store.clone(), held, board };
+        let drain = self.config.rollback_on_drain_to.map(DataVersion);
+        let loaded = Loaded { store: store.clone(), held, board, opened };
         let master = self.start_master(loaded, &phase, &metrics, api_stopped);
         ready(ready_with);
-        let result = master.wait(stop, &phase, stop_api, api_task).await;
+        let result = master.wait(stop, drain, &phase, stop_api, api_task).await;
         let held = result?;
         store.resign(held).await?;
         metrics.lock_held.set(0);
@@ -176,17 +215,17 @@ impl Start {
     fn start_master(
         self,
         loaded: Loaded,
-        phase: &Phase,
+        phase: &Arc<Phase>,
         metrics: &Arc<Metrics>,
         stop: watch::Receiver<bool>,
     ) -> Master {
-        let Loaded { store, held, board } = loaded;
+        let Loaded { store, held, board, opened } = loaded;
         let hub = Hub::new(board.revision);
         let board = Arc::new(ArcSwap::from_pointee(board));
         let registry = Registry::new(self.clock.now_ns());
         let (effects, waiting_effects) = mpsc::channel(EFFECTS_MAX);
         let (writer, writing) = Writer::start(WriterParts {
-            store,
+            store: store.clone(),
             held,
             board: board.clone(),
             hub: hub.clone(),
@@ -194,8 +233,10 @@ impl Start {
             effects,
             metrics: metrics.clone(),
             task_rejections_max: self.config.task_rejections_max,
+            forms: opened.forms.clone(),
         });
         let writer_task = tokio::spawn(writing);
+        let engine = self.start_engine(store, &board, &writer, opened, phase, stop.clone());
         let (stop_outbound, outbound_stopped) = oneshot::channel::<()>();
         let parts = outbound::Parts {
             effects: waiting_effects,
@@ -219,22 +260,115 @@ impl Start {
             metrics: metrics.clone(),
             timing: self.config.timing,
             wake: wake.clone(),
+            guard: engine.guard.clone(),
         };
-        let converge_task = tokio::spawn(converger.run(stop.clone()));
+        let converge_task = tokio::spawn(converge_when_open(converger, engine.access.clone(), stop.clone()));
         if let Some(path) = self.config.cells_file.clone() {
             tokio::spawn(cells_file::follow(path, registry.clone(), self.clock.clone(), stop));
         }
-        phase.serve(Arc::new(App {
+        let app = Arc::new(App {
             board: board.clone(),
-            writer,
+            writer: writer.clone(),
             hub: hub.clone(),
             registry,
             clock: self.clock,
             metrics: metrics.clone(),
             cells: self.cells,
-        }));
-        Master { board, hub, writer_task, stop_outbound, outbound_task, converge_task }
+        });
+        grant(phase, &app, *engine.access.borrow());
+        let door_task = tokio::spawn(keep_the_door(phase.clone(), app, engine.access));
+        let desk = engine.desk;
+        Master {
+            board,
+            hub,
+            writer_task,
+            stop_outbound,
+            outbound_task,
+            converge_task,
+            engine_task: engine.task,
+            door_task,
+            desk,
+        }
     }
+
+    fn start_engine(
+        &self,
+        store: Arc<dyn Store>,
+        board: &Arc<ArcSwap<crate::Board>>,
+        writer: &Writer,
+        opened: Opened,
+        phase: &Arc<Phase>,
+        stop: watch::Receiver<bool>,
+    ) -> Engine {
+        let guard = migrate::Guard { verdict: opened.guard.clone(), found: opened.cluster_id.clone() };
+        if !guard.trusts_the_store() {
+            tracing::error!("{}", guard.explain());
+        }
+        let guard = Arc::new(ArcSwap::from_pointee(guard));
+        let (newest, settings) = (self.config.newest, self.config.migration);
+        let tracker = Arc::new(Tracker::new(Migrator::facts(&opened, newest, settings)));
+        let (desk, asks) = Desk::new();
+        phase.attend(Arc::new(Operations {
+            store: store.clone(),
+            board: board.clone(),
+            tracker: tracker.clone(),
+            guard: guard.clone(),
+            desk: desk.clone(),
+            newest,
+        }));
+        let parts = migrate::Parts {
+            store,
+            writer: writer.clone(),
+            board: board.clone(),
+            clock: self.clock.clone(),
+            node: self.config.node.clone(),
+            newest,
+            settings,
+            tracker,
+            guard: guard.clone(),
+            identity: Some(self.config.identity.clone()),
+            stop,
+        };
+        let (migrator, access) = Migrator::new(parts, opened, asks);
+        Engine { task: tokio::spawn(migrator.run()), access, guard, desk }
+    }
+}
+
+/// The migration engine as the rest of the server sees it.
+struct Engine {
+    task: JoinHandle<MigratorEnd>,
+    access: watch::Receiver<Access>,
+    guard: Arc<ArcSwap<migrate::Guard>>,
+    desk: Desk,
+}
+
+/// Lets requests in as far as the engine allows.
+fn grant(phase: &Phase, app: &Arc<App>, access: Access) {
+    app.writer.set_read_only(access != Access::All);
+    match access {
+        Access::All => phase.serve(app.clone()),
+        Access::Reads => phase.serve_reads(app.clone()),
+        Access::Nothing => phase.close(Stage::Migrating),
+    }
+}
+
+async fn keep_the_door(phase: Arc<Phase>, app: Arc<App>, mut access: watch::Receiver<Access>) {
+    while access.changed().await.is_ok() {
+        grant(&phase, &app, *access.borrow());
+    }
+}
+
+/// Convergence writes, so it begins when writes do.
+async fn converge_when_open(
+    converger: Converger,
+    mut access: watch::Receiver<Access>,
+    mut stop: watch::Receiver<bool>,
+) {
+    tokio::select! {
+        _ = stop.wait_for(|stop| *stop) => return,
+        _ = access.wait_for(|access| *access == Access::All) => {}
+    }
+    converger.run(stop).await;
 }
 
 /// What a node has in hand when it may begin to serve.
@@ -242,6 +376,7 @@ struct Loaded {
     store: Arc<dyn Store>,
     held: Mastership,
     board: crate::Board,
+    opened: Opened,
 }
 
 /// What runs only while this node is master.
@@ -252,28 +387,57 @@ struct Master {
     stop_outbound: oneshot::Sender<()>,
     outbound_task: JoinHandle<()>,
     converge_task: JoinHandle<()>,
+    engine_task: JoinHandle<MigratorEnd>,
+    door_task: JoinHandle<()>,
+    desk: Desk,
 }
 
 impl Master {
-    /// Serves until asked to stop or until the store fails, then ends everything in order.
+    /// Serves until asked to stop, until the engine has rolled back, or until the store fails; then ends everything in order.
     async fn wait(
         mut self,
         stop: impl Future<Output = ()> + Send,
+        drain: Option<DataVersion>,
         phase: &Phase,
         stop_api: watch::Sender<bool>,
         api_task: JoinHandle<()>,
     ) -> Result<Mastership, RunError> {
         let mut early = None;
-        tokio::select! {
-            () = stop => tracing::info!("stopping: requests in flight finish first"),
-            ended = &mut self.writer_task => early = Some(ended),
+        let mut engine_runs = true;
+        let mut refused = None;
+        tokio::pin!(stop);
+        loop {
+            tokio::select! {
+                () = &mut stop => {
+                    match drain.filter(|_| engine_runs) {
+                        Some(to) => refused = self.roll_back_first(to, &mut engine_runs).await,
+                        None => tracing::info!("stopping: requests in flight finish first"),
+                    }
+                    break;
+                }
+                ended = &mut self.writer_task => {
+                    early = Some(ended);
+                    break;
+                }
+                ended = &mut self.engine_task, if engine_runs => {
+                    engine_runs = false;
+                    if report_engine(&ended) {
+                        break;
+                    }
+                }
+            }
         }
         phase.enter(Stage::Stopping);
         self.hub.close();
         stop_api.send_replace(true);
         let _ = api_task.await;
-        phase.stop();
+        phase.close(Stage::Stopping);
+        self.door_task.abort();
+        let _ = self.door_task.await;
         let _ = self.converge_task.await;
+        if engine_runs {
+            let _ = self.engine_task.await;
+        }
         // The last handle to the writer is with the outbound calls: a callback under way still deletes its task.
         let _ = self.stop_outbound.send(());
         let _ = self.outbound_task.await;
@@ -283,10 +447,45 @@ impl Master {
             Some(ended) => ended,
             None => self.writer_task.await,
         };
-        match ended {
-            Ok(WriterEnd::Drained(held)) => Ok(held),
-            Ok(WriterEnd::Failed(error)) => Err(RunError::StoreFailed(error)),
-            Err(_) => Err(RunError::Defect),
+        match (ended, refused) {
+            (Ok(WriterEnd::Drained(_)), Some(refused)) => Err(refused),
+            (Ok(WriterEnd::Drained(held)), None) => Ok(held),
+            (Ok(WriterEnd::Failed(error)), _) => Err(RunError::StoreFailed(error)),
+            (Err(_), _) => Err(RunError::Defect),
+        }
+    }
+
+    /// Goes back to an older data version while clients are served. Returns why not, if it may not.
+    async fn roll_back_first(&mut self, to: DataVersion, engine_runs: &mut bool) -> Option<RunError> {
+        tracing::info!(%to, "rolling back before the server stops; clients are served until it is done");
+        match self.desk.ask(Ask::Rollback { to, accept_loss: false }).await {
+            Ok(_) => {
+                let ended = (&mut self.engine_task).await;
+                *engine_runs = false;
+                (!report_engine(&ended)).then_some(RunError::Defect)
+            }
+            Err(refused) if refused.code == "nothing-to-do" => None,
+            Err(refused) => Some(RunError::DrainRefused { to, why: refused.message }),
+        }
+    }
+}
+
+/// Whether the engine has rolled back, so that the server has to stop.
+fn report_engine(ended: &Result<MigratorEnd, JoinError>) -> bool {
+    match ended {
+        Ok(MigratorEnd::RolledBack { to }) => {
+            tracing::info!(
+                to = %to.number(),
+                "rolled back to data version {} ({}); start the release whose newest data version that is",
+                to.number(),
+                to.name()
+            );
+            true
+        }
+        Ok(MigratorEnd::Stopped) => false,
+        Err(error) => {
+            tracing::error!(%error, "the migration engine met a defect; the server goes on without it");
+            false
         }
     }
 }

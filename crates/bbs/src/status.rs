@@ -8,6 +8,8 @@ use store::Store;
 
 use crate::clock::Clock;
 use crate::metrics::Metrics;
+use crate::migrate::status::MigrationStatus;
+use crate::operations::GuardStatus;
 use crate::phase::Phase;
 
 /// How many quarantined records are named; the rest are counted.
@@ -17,6 +19,7 @@ const NAMED_MAX: usize = 100;
 #[derive(Debug)]
 pub struct StatusSource {
     pub node: String,
+    pub newest: store::Version,
     pub advertise_url: Option<String>,
     pub phase: Arc<Phase>,
     pub metrics: Arc<Metrics>,
@@ -39,8 +42,13 @@ struct Status<'a> {
     uptime_s: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster_id: Option<&'a str>,
+    /// The newest data version that this release writes.
     data_version: u64,
     records_loaded: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    migration: Option<MigrationStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store_guard: Option<GuardStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     store: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,6 +77,7 @@ struct Quarantined {
 impl StatusSource {
     pub fn status_json(&self) -> String {
         let now_ns = self.clock.now_ns();
+        let operations = self.phase.operations();
         let status = Status {
             product: "corkboard",
             version: env!("CARGO_PKG_VERSION"),
@@ -78,8 +87,10 @@ impl StatusSource {
             explanation: self.phase.explain(),
             uptime_s: now_ns.saturating_sub(self.started_ns) / model::NANOS_PER_SECOND,
             cluster_id: self.cluster_id.get().map(String::as_str),
-            data_version: store::versions::latest::VERSION.0,
-            records_loaded: self.phase.progress().done,
+            data_version: self.newest.number().0,
+            records_loaded: self.phase.loaded_records(),
+            migration: operations.map(|operations| operations.tracker.status()),
+            store_guard: operations.map(|operations| operations.guard_status()),
             store: self.store.get().map(|store| store.describe()),
             board: self.board(now_ns),
         };
@@ -105,7 +116,7 @@ impl StatusSource {
                 .quarantine
                 .iter()
                 .take(NAMED_MAX)
-                .map(|record| Quarantined { key: record.key.clone(), why: record.why.clone() })
+                .map(|(key, kept)| Quarantined { key: key.clone(), why: kept.why.clone() })
                 .collect(),
         })
     }
@@ -114,6 +125,9 @@ impl StatusSource {
     pub fn metrics_text(&self) -> String {
         if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
             self.metrics.open_files.set(i64::try_from(open.count()).unwrap_or(i64::MAX));
+        }
+        if let Some(operations) = self.phase.operations() {
+            operations.tracker.measure(&self.metrics.migration);
         }
         if let Some(app) = self.phase.app() {
             let board = app.board.load();

@@ -7,17 +7,22 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use model::Refusal;
-use store::{Mastership, Step, Store, StoreError};
+use store::{Forms, Lost, Mastership, Step, Store, StoreError, Version};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::board::Board;
 use crate::clock::Clock;
-use crate::commands::{Command, Done, Draft, Setting, TracedEffect};
+use crate::commands::{CHANGE_BYTES_MAX, Command, Done, Draft, Setting, TracedEffect};
 use crate::events::Hub;
 use crate::metrics::Metrics;
+
+pub mod errand;
+
+use errand::{Control, Rewrite};
 
 /// How many commands wait for the writer. When the queue is full, requests wait in their handlers.
 const QUEUE_COMMANDS_MAX: usize = 4096;
@@ -34,6 +39,17 @@ pub enum WriteError {
     Refused(#[from] Refusal),
     #[error("the change could not be stored: {0}")]
     Store(Arc<StoreError>),
+    /// The store has a data version that cannot hold the change.
+    #[error(
+        "this needs data version {needs} ({name}), and the store still has an older one, which has no room for {what}. \
+         Nothing was changed. It works once the migration has ended: see `corkboard migrate status`, and \
+         `corkboard migrate finalize` ends it",
+        needs = .needs.number(), name = .needs.name()
+    )]
+    NeedsVersion { needs: Version, what: String },
+    /// A migration in a mode that takes no writes is under way.
+    #[error("the server takes no writes while it migrates its records; nothing was changed, try again")]
+    ReadOnly,
     #[error("the server met a defect while applying this request; nothing was changed")]
     Panicked,
     #[error("the server is stopping")]
@@ -41,16 +57,20 @@ pub enum WriteError {
 }
 
 #[derive(Debug)]
-struct Request {
-    command: Command,
-    trace: Arc<str>,
-    reply: oneshot::Sender<Result<Done, WriteError>>,
+enum Request {
+    Command { command: Command, trace: Arc<str>, reply: Sender },
+    Rewrite { rewrites: Vec<Rewrite>, reply: Sender },
+    Control { control: Control, reply: Sender },
 }
+
+type Sender = oneshot::Sender<Result<Done, WriteError>>;
 
 /// The handle through which requests reach the writer. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Writer {
     queue: mpsc::Sender<Request>,
+    /// Whether commands are taken; see [`Writer::set_read_only`].
+    read_only: Arc<AtomicBool>,
 }
 
 /// What the writer needs and owns.
@@ -64,6 +84,8 @@ pub struct WriterParts {
     pub effects: mpsc::Sender<TracedEffect>,
     pub metrics: Arc<Metrics>,
     pub task_rejections_max: i32,
+    /// In which data versions changes are stored, until a [`Control`] changes it.
+    pub forms: Forms,
 }
 
 /// How the writer ended.
@@ -78,26 +100,54 @@ pub enum WriterEnd {
 impl Writer {
     /// Queues a command and waits until it is durable.
     pub async fn submit(&self, command: Command, trace: Arc<str>) -> Result<Done, WriteError> {
+        if self.read_only.load(Ordering::Acquire) {
+            return Err(WriteError::ReadOnly);
+        }
+        self.send(|reply| Request::Command { command, trace, reply }).await
+    }
+
+    /// Whether commands are refused with a word that it is worth trying again. Holds for all handles.
+    pub fn set_read_only(&self, read_only: bool) {
+        self.read_only.store(read_only, Ordering::Release);
+    }
+
+    /// Stores entries in another form.
+    pub async fn rewrite(&self, rewrites: Vec<Rewrite>) -> Result<(), WriteError> {
+        self.send(|reply| Request::Rewrite { rewrites, reply }).await.map(|_| ())
+    }
+
+    /// Changes the writer itself, between two groups.
+    pub async fn control(&self, control: Control) -> Result<(), WriteError> {
+        self.send(|reply| Request::Control { control, reply }).await.map(|_| ())
+    }
+
+    async fn send(&self, request: impl FnOnce(Sender) -> Request) -> Result<Done, WriteError> {
         let (reply, answer) = oneshot::channel();
-        let request = Request { command, trace, reply };
-        self.queue.send(request).await.map_err(|_| WriteError::Stopping)?;
+        self.queue.send(request(reply)).await.map_err(|_| WriteError::Stopping)?;
         answer.await.unwrap_or(Err(WriteError::Stopping))
     }
 
     /// Starts the writer. The future ends when all handles are gone or the store failed.
     pub fn start(parts: WriterParts) -> (Self, impl Future<Output = WriterEnd> + Send) {
         let (queue, requests) = mpsc::channel(QUEUE_COMMANDS_MAX);
-        (Self { queue }, run(parts, requests))
+        (Self { queue, read_only: Arc::default() }, run(parts, requests))
     }
 }
 
 async fn run(parts: WriterParts, mut requests: mpsc::Receiver<Request>) -> WriterEnd {
+    let mut desk = Desk { forms: Arc::new(parts.forms.clone()), open: true };
     let mut waiting = Vec::with_capacity(GROUP_COMMANDS_MAX);
     while requests.recv_many(&mut waiting, GROUP_COMMANDS_MAX).await > 0 {
         let mut waiting = waiting.drain(..).peekable();
-        while waiting.peek().is_some() {
-            let group = parts.gather(&mut waiting);
-            if let Err(error) = parts.commit(group).await {
+        while let Some(first) = waiting.peek() {
+            let done = if matches!(first, Request::Control { .. }) {
+                let Some(Request::Control { control, reply }) = waiting.next() else { continue };
+                parts.obey(&mut desk, control, reply).await
+            } else {
+                let group = parts.gather(&desk, &mut waiting);
+                parts.commit(group).await
+            };
+            if let Err(error) = done {
                 return WriterEnd::Failed(error);
             }
         }
@@ -105,8 +155,15 @@ async fn run(parts: WriterParts, mut requests: mpsc::Receiver<Request>) -> Write
     WriterEnd::Drained(parts.held)
 }
 
+/// How the writer works at the moment.
+struct Desk {
+    forms: Arc<Forms>,
+    /// Whether commands are taken.
+    open: bool,
+}
+
 /// Who waits for an answer, and what it is if the commit succeeds.
-type Reply = (oneshot::Sender<Result<Done, WriteError>>, Result<Done, WriteError>);
+type Reply = (Sender, Result<Done, WriteError>);
 
 struct Group {
     draft: Draft,
@@ -114,25 +171,65 @@ struct Group {
 }
 
 impl WriterParts {
-    fn gather(&self, waiting: &mut impl Iterator<Item = Request>) -> Group {
+    fn gather(&self, desk: &Desk, waiting: &mut std::iter::Peekable<impl Iterator<Item = Request>>) -> Group {
         let setting = Setting {
             now_ns: self.clock.now_ns(),
             clock: self.clock.clone(),
             task_rejections_max: self.task_rejections_max,
         };
-        let draft = Draft::new(Board::clone(&self.board.load()), setting);
+        let draft = Draft::new(Board::clone(&self.board.load()), setting, desk.forms.clone());
         let mut group = Group { draft, replies: Vec::new() };
         let mut bytes = 0;
-        for request in waiting.by_ref() {
+        while let Some(request) = waiting.next_if(|next| !matches!(next, Request::Control { .. })) {
             let steps_before = group.draft.steps.len();
-            let answer = apply(&mut group.draft, request.command, request.trace);
-            group.replies.push((request.reply, answer));
+            match request {
+                Request::Command { reply, .. } if !desk.open => group.replies.push((reply, Err(WriteError::Stopping))),
+                Request::Command { command, trace, reply } => {
+                    let answer = apply(&mut group.draft, command, trace);
+                    group.replies.push((reply, answer));
+                }
+                Request::Rewrite { rewrites, reply } => {
+                    let steps = errand::steps_of(rewrites, &group.draft.board);
+                    group.draft.add_rewrites(steps);
+                    group.replies.push((reply, Ok(Done::Ok)));
+                }
+                Request::Control { .. } => {}
+            }
             bytes += group.draft.steps[steps_before..].iter().map(Step::bytes).sum::<usize>();
             if bytes > GROUP_BYTES_MAX {
                 break;
             }
         }
         group
+    }
+
+    /// Carries out a change of the writer itself: first what is durable about it, then the rest.
+    async fn obey(&self, desk: &mut Desk, control: Control, reply: Sender) -> Result<(), Arc<StoreError>> {
+        let Control { check, steps, forms, edit, close } = control;
+        let mut board = Board::clone(&self.board.load());
+        if check.is_some_and(|check| !check(&board)) {
+            let _ = reply.send(Err(WriteError::Refused(Refusal::Exists)));
+            return Ok(());
+        }
+        if !steps.is_empty() {
+            match self.store.commit(&self.held, &steps).await {
+                Ok(revision) => {
+                    self.hub.publish(Vec::new(), board.revision + 1, revision);
+                    board.revision = revision;
+                }
+                Err(error) => return Self::report_failure(error, vec![(reply, Ok(Done::Ok))]),
+            }
+        }
+        if let Some(edit) = edit {
+            edit(&mut board);
+        }
+        self.board.store(Arc::new(board));
+        if let Some(forms) = forms {
+            desk.forms = Arc::new(forms);
+        }
+        desk.open &= !close;
+        let _ = reply.send(Ok(Done::Ok));
+        Ok(())
     }
 
     async fn commit(&self, group: Group) -> Result<(), Arc<StoreError>> {
@@ -180,6 +277,8 @@ fn apply(draft: &mut Draft, command: Command, trace: Arc<str>) -> Result<Done, W
     let name = command.name();
     let board = draft.board.clone();
     let (steps, events, effects) = (draft.steps.len(), draft.events.len(), draft.effects.len());
+    draft.lost.clear();
+    draft.oversized = None;
     let undo = |draft: &mut Draft| {
         draft.board = board.clone();
         draft.steps.truncate(steps);
@@ -189,9 +288,9 @@ fn apply(draft: &mut Draft, command: Command, trace: Arc<str>) -> Result<Done, W
     draft.begin(trace);
     match catch_unwind(AssertUnwindSafe(|| command.apply(draft))) {
         Ok(answer) => {
-            if let Err(error) = check_command(&draft.steps[steps..]) {
+            if let Err(error) = check_command(draft, steps) {
                 undo(draft);
-                return Err(WriteError::Store(Arc::new(error)));
+                return Err(error);
             }
             answer.map_err(WriteError::Refused)
         }
@@ -203,8 +302,22 @@ fn apply(draft: &mut Draft, command: Command, trace: Arc<str>) -> Result<Done, W
     }
 }
 
-/// Refuses what the store would refuse, before it costs the other commands of the group their commit.
-fn check_command(steps: &[Step]) -> Result<(), StoreError> {
+/// Refuses what a form would lose and what the store would refuse, before it costs the other commands of the group their
+/// commit.
+fn check_command(draft: &mut Draft, first: usize) -> Result<(), WriteError> {
+    if let Some(Lost { what, needs, .. }) = draft.lost.pop() {
+        return Err(WriteError::NeedsVersion { needs, what });
+    }
+    let too_large = draft.oversized.map(|size| {
+        let what = "bytes of one record";
+        StoreError::TooLarge { what, size, max: CHANGE_BYTES_MAX }
+    });
+    too_large
+        .map_or_else(|| check_steps(&draft.steps[first..]), Err)
+        .map_err(|error| WriteError::Store(Arc::new(error)))
+}
+
+fn check_steps(steps: &[Step]) -> Result<(), StoreError> {
     steps.iter().try_for_each(Step::check)?;
     let size = steps.iter().map(Step::bytes).sum();
     if size > COMMAND_BYTES_MAX {

@@ -1,17 +1,20 @@
 //! Data versions as people write them: by number, or by the name of what changed.
 
-/// Oldest first. When you add one: the number and the name that the store gives it.
-const KNOWN: &[(u64, &str)] = &[
-    (1, "initial_json"),
-    (1_441_411_196, "protobuf"),
-    (1_442_529_338, "split_desired_lrp"),
-    (1_794_700_800, "lrp_definitions"),
-];
+use store::Version;
+
+/// The newest data version that this binary writes. A build with the feature `former-data-version` is the release before
+/// this one, for tests that upgrade and go back with two real binaries.
+pub(crate) const NEWEST: Version =
+    if cfg!(feature = "former-data-version") { Version::ALL[Version::ALL.len() - 2] } else { Version::LATEST };
+
+fn known() -> impl Iterator<Item = Version> {
+    Version::ALL.iter().copied().filter(|version| *version <= NEWEST)
+}
 
 /// The number that a text means. A number is taken as it is, since the server asked may know more versions than we do.
 pub(crate) fn resolve_version(text: &str) -> Result<u64, String> {
-    if let Some((number, _)) = KNOWN.iter().find(|(_, name)| *name == text) {
-        return Ok(*number);
+    if let Some(version) = known().find(|version| version.name() == text) {
+        return Ok(version.number().0);
     }
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
@@ -22,7 +25,7 @@ pub(crate) fn resolve_version(text: &str) -> Result<u64, String> {
 /// For what this very binary must be able to do.
 pub(crate) fn resolve_known_version(text: &str) -> Result<u64, String> {
     let number = resolve_version(text)?;
-    if KNOWN.iter().any(|(known, _)| *known == number) {
+    if known().any(|version| version.number().0 == number) {
         Ok(number)
     } else {
         Err(format!("{number} is not a data version of this release; expected {}", listed()))
@@ -30,7 +33,7 @@ pub(crate) fn resolve_known_version(text: &str) -> Result<u64, String> {
 }
 
 fn listed() -> String {
-    let versions: Vec<String> = KNOWN.iter().map(|(number, name)| format!("{name} ({number})")).collect();
+    let versions: Vec<String> = known().map(|version| format!("{} ({})", version.name(), version.number())).collect();
     versions.join(", ")
 }
 

@@ -189,6 +189,7 @@ impl Failure {
 /// No arm for the rest: whoever adds a way for a server to end decides here what its supervisor is told.
 fn server_code(error: &bbs::RunError) -> u8 {
     use bbs::RunError as End;
+    use bbs::migrate::open::OpenError;
     match error {
         End::Listen { .. }
         | End::PlainOffLoopback { .. }
@@ -196,9 +197,11 @@ fn server_code(error: &bbs::RunError) -> u8 {
         | End::Outbound(_)
         | End::CellsFile(_)
         | End::Store(_)
-        | End::Root(_)
+        | End::Open(OpenError::Root(_) | OpenError::Identity(_) | OpenError::Store(_))
         | End::StoreFailed(_)
         | End::Defect => EXIT_OTHER,
+        End::Open(OpenError::ShutDown { .. } | OpenError::TooOld { .. } | OpenError::Unknown { .. }) => EXIT_SHUT_DOWN,
+        End::DrainRefused { .. } => EXIT_LOSS,
     }
 }
 

@@ -6,7 +6,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{CellId, DomainName, InstanceGuid, ModificationTag, Nanos, Packed, ProcessGuid, crash, truncate_reason};
+use crate::{
+    CellId, DefinitionNumber, DomainName, InstanceGuid, ModificationTag, Nanos, Packed, ProcessGuid, Unknown, crash,
+    truncate_reason,
+};
 
 pub mod table;
 
@@ -28,6 +31,9 @@ pub struct ActualLrp {
     pub metric_tags: Option<Packed<String>>,
     pub routable: bool,
     pub availability_zone: String,
+    /// The definition of the desired LRP that this instance is made from.
+    pub definition: DefinitionNumber,
+    pub unknown: Unknown,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,6 +136,8 @@ impl ActualLrp {
             metric_tags: Some(Packed::default()),
             routable: false,
             availability_zone: String::new(),
+            definition: DefinitionNumber::FIRST,
+            unknown: Unknown::default(),
         }
     }
 

@@ -1,12 +1,13 @@
 //! A domain says that whoever owns its LRPs has recently told us everything it wants. Only then may extras be removed.
 
-use crate::{DomainName, NANOS_PER_SECOND, Nanos};
+use crate::{DomainName, NANOS_PER_SECOND, Nanos, Unknown};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
     pub name: DomainName,
     /// [`Domain::NEVER_NS`] means that it never expires.
     pub expires_ns: Nanos,
+    pub unknown: Unknown,
 }
 
 impl Domain {
@@ -18,7 +19,7 @@ impl Domain {
             0 => Self::NEVER_NS,
             seconds => now_ns.saturating_add(Nanos::from(seconds) * NANOS_PER_SECOND),
         };
-        Self { name, expires_ns }
+        Self { name, expires_ns, unknown: Unknown::default() }
     }
 
     pub fn is_fresh(&self, now_ns: Nanos) -> bool {

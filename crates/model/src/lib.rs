@@ -14,6 +14,7 @@ pub mod actual_lrp;
 pub mod cell;
 pub mod converge;
 pub mod crash;
+pub mod definition;
 pub mod desired_lrp;
 pub mod domain;
 pub mod event;
@@ -24,9 +25,11 @@ mod refusal;
 pub mod slot;
 mod tag;
 pub mod task;
+mod unknown;
 
 pub use actual_lrp::{ActualLrp, ActualLrpKey, ActualState, InstanceKey, NetInfo, PortMapping, Presence, Report};
 pub use cell::Cell;
+pub use definition::{Definition, DefinitionNumber, NewDefinition};
 pub use desired_lrp::{DesiredLrp, DesiredUpdate, ImageCredentials, MetricTag, Resources, UpdateStrategy};
 pub use domain::Domain;
 pub use ids::{CellId, DomainName, ID_BYTES_MAX, IdError, InstanceGuid, ProcessGuid, TaskGuid};
@@ -36,6 +39,7 @@ pub use refusal::Refusal;
 pub use slot::Slot;
 pub use tag::ModificationTag;
 pub use task::{Task, TaskDefinition, TaskState};
+pub use unknown::Unknown;
 
 /// Nanoseconds since the Unix epoch.
 pub type Nanos = i64;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::{CellId, DomainName, Nanos, Refusal, Resources, TaskGuid, truncate_reason};
+use crate::{CellId, DomainName, Nanos, Refusal, Resources, TaskGuid, Unknown, truncate_reason};
 
 /// Why a cancelled task failed.
 pub const CANCELLED: &str = "task was cancelled";
@@ -28,6 +28,7 @@ pub struct Task {
     pub failure_reason: String,
     pub rejection_count: i32,
     pub rejection_reason: String,
+    pub unknown: Unknown,
 }
 
 /// What never changes about a task. Only what placement and the completion callback need is typed.
@@ -147,6 +148,7 @@ impl Task {
             failure_reason: String::new(),
             rejection_count: 0,
             rejection_reason: String::new(),
+            unknown: Unknown::default(),
         }
     }
 

@@ -8,6 +8,7 @@
 pub mod contract;
 pub mod embedded;
 pub mod error;
+pub mod identity;
 pub mod kv;
 pub mod memory;
 pub mod record;
@@ -19,5 +20,5 @@ pub use kv::{
     BoxFuture, GROUP_BYTES_MAX, KEY_BYTES_MAX, Mastership, Op, PAGE_BYTES_MAX, Page, STEP_BYTES_MAX, STEP_OPS_MAX,
     Step, Store,
 };
-pub use root::{Root, RootError, open_root};
-pub use versions::latest::{self, Entity, Loader, Quarantined};
+pub use root::RootError;
+pub use versions::{Entity, EntityRef, Forms, Loader, Lost, Quarantined, Rehearsal, Rehearsed, Version};

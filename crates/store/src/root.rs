@@ -1,38 +1,86 @@
-//! The root of a store: which data version it has, and which cluster it belongs to.
+//! The root of a store: which data version it has, which cluster it belongs to, and what was asked of it.
 //!
-//! Promise: a server never works on records of a version it does not understand. It refuses before it reads the first
-//! of them and names the versions it found and the one it knows. Called once by a new master, before it loads records.
+//! Promise: [`read_root`] tells what is there and writes nothing, and it refuses a store that it cannot judge instead
+//! of guessing. Writing is left to whoever holds the mastership: the `put` functions only add operations to a step, so
+//! that a change of the root commits together with what belongs to it, or not at all.
 //!
-//! Both keys are written in one step into an empty store. A store that has records but no root was not made by us, or
-//! has lost something; guessing would be worse than stopping.
+//! What is kept here is JSON or plain text in every data version and is never encrypted, so that every server can read
+//! it. Members of JSON records that this release does not know are written back as they were read. [`mod@decide`] is the
+//! table of what follows from the versions, [`control`] the operator's will, and [`history`] what happened.
 
-use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+pub mod control;
+pub mod decide;
+pub mod history;
+
+use serde::de::{DeserializeOwned, Error as _, Unexpected};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::error::Category;
 use thiserror::Error;
 
+pub use control::{Control, Held, Verified, put_control};
+pub use decide::{Action, Decision, decide};
+pub use history::{
+    Entry, HISTORY_DETAIL_BYTES_MAX, HISTORY_ENTRIES_MAX, HistoryEvent, append_history, next_history_number,
+    read_history,
+};
+
 use crate::error::StoreError;
-use crate::kv::{Mastership, Step, Store};
+use crate::kv::{Step, Store};
 use crate::record::DataVersion;
-use crate::versions::latest;
 
 pub const VERSION_KEY: &str = "/version";
 pub const CLUSTER_ID_KEY: &str = "/cluster-id";
+pub const CONTROL_KEY: &str = "/migration";
+pub const HISTORY_ROOT: &str = "/history/";
+/// Records that had to make way, byte for byte as they were.
+pub const QUARANTINE_ROOT: &str = "/quarantine/";
+/// Followed by the number of a data version and a slash.
+const RECORDS_ROOT: &str = "/v";
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Root {
-    pub cluster_id: String,
-    pub version: DataVersion,
-    /// Whether this call made the root, in a store that was empty.
-    pub created: bool,
+/// Members of a JSON record that this release does not know.
+pub type Unknown = serde_json::Map<String, serde_json::Value>;
+
+/// The value of [`VERSION_KEY`]. To change it, change one that was read, so that its unknown members stay.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VersionRecord {
+    pub current: DataVersion,
+    pub target: DataVersion,
+    pub unknown: Unknown,
+}
+
+impl VersionRecord {
+    pub fn new(current: DataVersion, target: DataVersion) -> VersionRecord {
+        VersionRecord { current, target, unknown: Unknown::new() }
+    }
+}
+
+/// A record without a target is one of Diego's later releases, which ended a migration before they wrote the version.
+#[derive(Serialize, Deserialize)]
+struct StoredVersion {
+    #[serde(rename = "CurrentVersion")]
+    current: DataVersion,
+    #[serde(rename = "TargetVersion")]
+    target: Option<DataVersion>,
+    #[serde(flatten)]
+    unknown: Unknown,
+}
+
+/// What a store says about itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RootState {
+    /// Absent only in an empty store.
+    pub version: Option<VersionRecord>,
+    /// Absent in an empty store, and in one that Diego made.
+    pub cluster_id: Option<String>,
+    pub control: Control,
+    /// Whether the store holds no key at all.
+    pub empty: bool,
+    /// The data versions of which there is at least one record, the oldest first.
+    pub roots: Vec<DataVersion>,
 }
 
 #[derive(Debug, Error)]
 pub enum RootError {
-    #[error(
-        "the store has data version {current} (with target version {target}), and this server works with {mine}. \
-         Nothing was changed. Start a server that knows both versions"
-    )]
-    OtherVersion { current: DataVersion, target: DataVersion, mine: DataVersion },
     #[error(
         "the store holds records (for example {example}) but no {missing}. Nothing was changed. This is not a whole \
          store: check that the right one is configured, and restore it from a backup otherwise"
@@ -51,105 +99,106 @@ impl RootError {
     pub fn retryable(&self) -> bool {
         match self {
             RootError::Store { source } => source.retryable(),
-            RootError::OtherVersion { .. } | RootError::Incomplete { .. } | RootError::Unreadable { .. } => false,
+            RootError::Incomplete { .. } | RootError::Unreadable { .. } => false,
         }
     }
 }
 
-/// The value of [`VERSION_KEY`]. It is plain JSON in every data version, so that every server can read it.
-#[derive(Debug, Serialize, Deserialize)]
-struct VersionValue {
-    #[serde(rename = "CurrentVersion")]
-    current: u64,
-    #[serde(rename = "TargetVersion")]
-    target: u64,
-}
-
-/// Reads the root, or makes it in an empty store, with `new_id` as the identity of the new cluster.
-pub async fn open_root(store: &dyn Store, held: &Mastership, new_id: &str) -> Result<Root, RootError> {
-    let Some(version) = store.get(VERSION_KEY).await? else {
-        if let Some((example, _)) = store.scan("", None, 1).await?.records.pop() {
-            return Err(RootError::Incomplete { missing: VERSION_KEY, example });
-        }
-        return create_root(store, held, new_id).await;
+/// Reads the root. Only a master gets an answer that stays true.
+pub async fn read_root(store: &dyn Store) -> Result<RootState, RootError> {
+    // The version is in the first step of every store, so looking for it after the first key cannot miss it.
+    let Some((example, _)) = store.scan("", None, 1).await?.records.pop() else {
+        return Ok(RootState { empty: true, ..RootState::default() });
     };
-    let version: VersionValue = serde_json::from_slice(&version)
-        .map_err(|error| RootError::Unreadable { key: VERSION_KEY, why: error.to_string() })?;
-    let (current, target) = (DataVersion(version.current), DataVersion(version.target));
-    if current != latest::VERSION || target != latest::VERSION {
-        return Err(RootError::OtherVersion { current, target, mine: latest::VERSION });
-    }
-    let id = store.get(CLUSTER_ID_KEY).await?;
-    let id = id.ok_or_else(|| RootError::Incomplete { missing: CLUSTER_ID_KEY, example: VERSION_KEY.to_owned() })?;
+    let json = store.get(VERSION_KEY).await?;
+    let json = json.ok_or(RootError::Incomplete { missing: VERSION_KEY, example })?;
+    let StoredVersion { current, target, unknown } = parse_json(VERSION_KEY, &json)?;
+    Ok(RootState {
+        version: Some(VersionRecord { current, target: target.unwrap_or(current), unknown }),
+        cluster_id: read_cluster_id(store).await?,
+        control: control::read_control(store).await?,
+        empty: false,
+        roots: find_roots(store).await?,
+    })
+}
+
+pub fn put_version(step: &mut Step, record: &VersionRecord) {
+    let VersionRecord { current, target, unknown } = record.clone();
+    step.put(VERSION_KEY, to_json(&StoredVersion { current, target: Some(target), unknown }));
+}
+
+pub fn put_cluster_id(step: &mut Step, id: &str) {
+    step.put(CLUSTER_ID_KEY, id.as_bytes().to_vec());
+}
+
+async fn read_cluster_id(store: &dyn Store) -> Result<Option<String>, RootError> {
+    let Some(id) = store.get(CLUSTER_ID_KEY).await? else { return Ok(None) };
     let unreadable = |why: &str| RootError::Unreadable { key: CLUSTER_ID_KEY, why: why.to_owned() };
-    let cluster_id = std::str::from_utf8(&id).map_err(|_| unreadable("it is not text"))?;
-    if cluster_id.is_empty() {
+    let id = std::str::from_utf8(&id).map_err(|_| unreadable("it is not text"))?;
+    if id.is_empty() {
         return Err(unreadable("it is empty"));
     }
-    Ok(Root { cluster_id: cluster_id.to_owned(), version: current, created: false })
+    Ok(Some(id.to_owned()))
 }
 
-async fn create_root(store: &dyn Store, held: &Mastership, new_id: &str) -> Result<Root, RootError> {
-    let value = VersionValue { current: latest::VERSION.0, target: latest::VERSION.0 };
-    let json = serde_json::to_vec(&value).expect("two numbers can be written as JSON");
-    let mut step = Step::default();
-    step.put(VERSION_KEY, json);
-    step.put(CLUSTER_ID_KEY, Bytes::copy_from_slice(new_id.as_bytes()));
-    store.commit(held, &[step]).await?;
-    Ok(Root { cluster_id: new_id.to_owned(), version: latest::VERSION, created: true })
+/// Reads one record of each folder and jumps behind the rest of it.
+async fn find_roots(store: &dyn Store) -> Result<Vec<DataVersion>, StoreError> {
+    let mut roots = Vec::new();
+    let mut after: Option<String> = None;
+    while let Some((key, _)) = store.scan(RECORDS_ROOT, after.as_deref(), 1).await?.records.pop() {
+        after = Some(match key[RECORDS_ROOT.len()..].split_once('/') {
+            Some((name, _)) => {
+                roots.extend(parse_version(name));
+                format!("{RECORDS_ROOT}{name}{AFTER_SLASH}")
+            }
+            None => key,
+        });
+    }
+    roots.sort_unstable();
+    Ok(roots)
+}
+
+/// In the order of keys it follows the slash, so a folder's name with it is behind all that the folder holds.
+const AFTER_SLASH: char = '0';
+
+fn parse_version(name: &str) -> Option<DataVersion> {
+    let version = name.parse().ok().filter(|version: &u64| *version > 0)?;
+    (name == version.to_string()).then_some(DataVersion(version))
+}
+
+impl Serialize for DataVersion {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for DataVersion {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<DataVersion, D::Error> {
+        match u64::deserialize(deserializer)? {
+            0 => Err(D::Error::invalid_value(Unexpected::Unsigned(0), &"a data version, which is at least 1")),
+            number => Ok(DataVersion(number)),
+        }
+    }
+}
+
+fn parse_json<T: DeserializeOwned>(key: &'static str, json: &[u8]) -> Result<T, RootError> {
+    serde_json::from_slice(json).map_err(|error| RootError::Unreadable { key, why: explain_json(&error) })
+}
+
+/// Says what is wrong with JSON without its own words, which show values.
+pub(crate) fn explain_json(error: &serde_json::Error) -> String {
+    match error.classify() {
+        Category::Eof => "it is cut off".to_owned(),
+        Category::Data => "it is JSON, but a member is missing or is not what it has to be".to_owned(),
+        Category::Syntax | Category::Io => {
+            format!("it is not JSON (line {}, column {})", error.line(), error.column())
+        }
+    }
+}
+
+fn to_json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("numbers, text and members with names can be written as JSON")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::memory::Memory;
-
-    async fn with(records: &[(&str, &str)]) -> (Memory, Mastership) {
-        let store = Memory::new();
-        let held = store.campaign("test").await.unwrap();
-        let mut step = Step::default();
-        records.iter().for_each(|(key, value)| step.put(*key, value.as_bytes().to_vec()));
-        store.commit(&held, &[step]).await.unwrap();
-        (store, held)
-    }
-
-    #[tokio::test]
-    async fn an_empty_store_gets_its_root_in_one_step() {
-        let store = Memory::new();
-        let held = store.campaign("test").await.unwrap();
-        let made = open_root(&store, &held, "id-1").await.unwrap();
-        assert_eq!((made.cluster_id.as_str(), made.created), ("id-1", true));
-        assert_eq!(store.revision(), 1);
-        let json = store.get(VERSION_KEY).await.unwrap().unwrap();
-        assert_eq!(json, r#"{"CurrentVersion":1442529338,"TargetVersion":1442529338}"#);
-        let found = open_root(&store, &held, "id-2").await.unwrap();
-        assert_eq!((found.cluster_id.as_str(), found.created), ("id-1", false));
-        assert_eq!(store.revision(), 1, "an existing root is not written again");
-    }
-
-    #[tokio::test]
-    async fn other_versions_are_refused_by_name() {
-        let (store, held) = with(&[(VERSION_KEY, r#"{"CurrentVersion":5,"TargetVersion":1442529338}"#)]).await;
-        let error = open_root(&store, &held, "id").await.unwrap_err();
-        let text = error.to_string();
-        assert!(text.contains("data version 5 (with target version 1442529338)"), "{text}");
-        assert!(text.contains("works with 1442529338"), "{text}");
-        assert!(!error.retryable());
-        assert_eq!(store.revision(), 1, "a refusal writes nothing");
-    }
-
-    #[tokio::test]
-    async fn a_store_that_lost_its_root_is_refused() {
-        let check = async |records: &[(&str, &str)]| {
-            let (store, held) = with(records).await;
-            let error = open_root(&store, &held, "id").await.unwrap_err();
-            assert_eq!(store.revision(), 1, "a refusal writes nothing");
-            error.to_string()
-        };
-        assert!(check(&[("/v5/task/a", "x")]).await.contains("(for example /v5/task/a) but no /version"));
-        let version = r#"{"CurrentVersion":1442529338,"TargetVersion":1442529338}"#;
-        assert!(check(&[(VERSION_KEY, version)]).await.contains("but no /cluster-id"));
-        assert!(check(&[(VERSION_KEY, version), (CLUSTER_ID_KEY, "")]).await.contains("it is empty"));
-        assert!(check(&[(VERSION_KEY, "{}")]).await.contains("/version is unreadable"));
-    }
-}
+mod tests;

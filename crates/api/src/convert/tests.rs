@@ -83,10 +83,36 @@ fn a_desired_lrp_reads_back_as_it_was_desired() {
 #[test]
 fn scaling_shares_the_run_info() {
     let before = stored();
-    let after = before.updated(DesiredUpdate { instances: Some(7), ..Default::default() });
+    let after = before.updated(DesiredUpdate { instances: Some(7), ..Default::default() }).unwrap();
     assert_eq!(before.run_info.as_ptr(), after.run_info.as_ptr());
     assert_eq!(read(&after).instances, 7);
     assert_eq!(read(&after).modification_tag.unwrap().index, 1);
+}
+
+#[test]
+fn a_definition_in_an_update_is_what_the_same_lrp_would_be_desired_with() {
+    let wire = models::DesiredLrp { memory_mb: 99, update_strategy: 1, ..wire_lrp() };
+    let update = models::DesiredLrpUpdate {
+        desired_lrp: Some(wire.clone()),
+        update_identifier: Some("v2".into()),
+        ..Default::default()
+    };
+    let update = desired_lrp::update(update).unwrap();
+    assert_eq!((&update.instances, &update.routes, &update.annotation), (&None, &None, &None));
+    let empty = model::DesiredLrp { annotation: String::new(), instances: 0, ..stored() };
+    let after = empty.updated(update).unwrap();
+    let desired = desired_lrp::desire(wire, "epoch".into()).unwrap();
+    let expected = model::DesiredLrp {
+        annotation: String::new(),
+        instances: 0,
+        tag: after.tag.clone(),
+        definition: model::DefinitionNumber(2),
+        definition_identifier: "v2".into(),
+        previous: after.previous.clone(),
+        ..desired
+    };
+    assert_eq!(after, expected);
+    assert_eq!(format!("{:?}", after.previous), "Some(Definition(1 \"\"))");
 }
 
 #[test]
@@ -299,6 +325,8 @@ prop_compose! {
             metric_tags: metric_tags.map(Into::into),
             instance, net_info, crash_count, crash_reason, state, placement_error, since_ns, tag, presence,
             internal_routes, routable, availability_zone,
+            definition: model::DefinitionNumber::FIRST,
+            unknown: model::Unknown::default(),
         }
     }
 }
@@ -331,6 +359,10 @@ prop_compose! {
             update_strategy: UpdateStrategy(update_strategy),
             image_credentials: ImageCredentials { username, password },
             run_info: Bytes::from_static(b"\xd8\x01\x3c"),
+            definition: model::DefinitionNumber::FIRST,
+            definition_identifier: String::new(),
+            previous: None,
+            unknown: model::Unknown::default(),
             log_guid, annotation, instances, placement_tags, volume_drivers, metrics_guid, tag,
         }
     }

@@ -5,18 +5,22 @@ use std::sync::Arc;
 use model::event::{self, DesiredEvent, Event, TaskEvent};
 use model::slot::{Outcome, Stamp};
 use model::{
-    ActualLrpKey, CellId, DesiredLrp, Domain, DomainName, InstanceKey, Nanos, Presence, ProcessGuid, Slot, Task,
-    TaskGuid,
+    ActualLrpKey, CellId, DefinitionNumber, DesiredLrp, Domain, DomainName, InstanceKey, Nanos, Presence, ProcessGuid,
+    Slot, Task, TaskGuid,
 };
-use store::Step;
-use store::versions::latest;
+use store::{EntityRef, Forms, Lost, Step};
 
 use crate::board::{Board, SlotKey};
 use crate::clock::Clock;
 
-/// How full a step may get. Half of what a store takes in one transaction, because a migration writes every record twice.
-const STEP_OPS_MAX: usize = store::STEP_OPS_MAX / 2;
-const STEP_BYTES_MAX: usize = store::STEP_BYTES_MAX / 2;
+/// Operations that the next change may need: three rows of a slot and a DesiredLRP with two definitions, all of it in two
+/// forms, and as many again for records that are in the way and have to be kept.
+const CHANGE_OPS_MAX: usize = 24;
+/// From here on a step takes no further change.
+const STEP_BYTES_FULL: usize = store::STEP_BYTES_MAX / 2;
+/// What one change may store in one form. Two forms of it fit into a step, also when one of them is in base64: what was
+/// accepted once can always be migrated.
+pub const CHANGE_BYTES_MAX: usize = 600_000;
 
 /// What the outside world contributes.
 #[derive(Clone, Debug)]
@@ -82,15 +86,31 @@ pub struct Draft {
     pub steps: Vec<Step>,
     pub events: Vec<Staged>,
     pub effects: Vec<TracedEffect>,
+    /// In which data versions changes are stored.
+    forms: Arc<Forms>,
+    /// What one of the forms has no room for. A command that leaves something here is refused.
+    pub lost: Vec<Lost>,
+    /// The size of a change that is too large, if there was one.
+    pub oversized: Option<usize>,
     trace: Arc<str>,
     /// A new step begins with the next change.
     closed: bool,
 }
 
 impl Draft {
-    pub fn new(board: Board, setting: Setting) -> Self {
-        let trace = Arc::from("");
-        Self { board, setting, steps: vec![], events: vec![], effects: vec![], trace, closed: true }
+    pub fn new(board: Board, setting: Setting, forms: Arc<Forms>) -> Self {
+        Self {
+            board,
+            setting,
+            steps: vec![],
+            events: vec![],
+            effects: vec![],
+            forms,
+            lost: vec![],
+            oversized: None,
+            trace: Arc::from(""),
+            closed: true,
+        }
     }
 
     /// Begins a command: its changes start a step of their own, and its events carry this trace id.
@@ -112,16 +132,28 @@ impl Draft {
         Stamp { now_ns: self.setting.now_ns, epoch: self.setting.clock.fresh_id() }
     }
 
-    /// The step that takes the next few records, which stay together.
-    fn step(&mut self) -> &mut Step {
-        let full =
-            self.steps.last().is_none_or(|step| step.ops.len() + 3 > STEP_OPS_MAX || step.bytes() > STEP_BYTES_MAX);
+    /// Makes sure that there is a step with room for the next change, whose records stay together.
+    fn make_room(&mut self) {
+        let full = self
+            .steps
+            .last()
+            .is_none_or(|step| step.ops.len() + CHANGE_OPS_MAX > store::STEP_OPS_MAX || step.bytes() > STEP_BYTES_FULL);
         if self.closed || full {
             self.steps.push(Step::default());
             self.closed = false;
         }
-        let last = self.steps.len() - 1;
-        &mut self.steps[last]
+    }
+
+    /// Adds what turns `before` into `after` to the step that [`Draft::make_room`] left.
+    fn store(&mut self, before: Option<EntityRef<'_>>, after: Option<EntityRef<'_>>) {
+        let Some(step) = self.steps.last_mut() else { return };
+        let (ops, bytes) = (step.ops.len(), step.bytes());
+        self.forms.change(step, before, after, &mut self.lost);
+        let size = (step.bytes() - bytes) / self.forms.versions().len();
+        if size > CHANGE_BYTES_MAX {
+            self.oversized = Some(size);
+        }
+        self.board.keep_what_is_in_the_way(step, ops, self.setting.now_ns);
     }
 
     fn announce(&mut self, event: Event, traced: bool) {
@@ -130,10 +162,21 @@ impl Draft {
         self.events.push(Staged { step, event, trace });
     }
 
+    /// Adds steps that change nothing on the board.
+    pub fn add_rewrites(&mut self, steps: Vec<Step>) {
+        self.steps.extend(steps);
+        self.closed = true;
+    }
+
     /// Stores and announces what became of a slot. `traced`: whether the events name the request that caused them.
+    ///
+    /// Every row passes here before it is stored, so this is where it gets the definition it names.
     pub fn change_slot(&mut self, key: SlotKey, before: &Slot, outcome: &Outcome, traced: bool) {
+        let desired = self.desired(&key.process_guid);
+        let mut after = outcome.slot.clone();
+        after.name_definitions(before, desired.as_ref().map(|lrp| lrp.definition));
         let rows: Vec<_> = [Presence::Ordinary, Presence::Evacuating, Presence::Suspect]
-            .map(|presence| (before.get(presence), outcome.slot.get(presence)))
+            .map(|presence| (before.get(presence), after.get(presence)))
             .into_iter()
             .filter(|(old, new)| old != new)
             .collect();
@@ -141,29 +184,56 @@ impl Draft {
             return;
         }
         // One step for all of them: half of a slot's change must not be found after a crash.
-        let step = self.step();
+        self.make_room();
         for (old, new) in rows {
-            match (old, new) {
-                (_, Some(new)) => latest::put_actual(step, new),
-                (Some(old), None) => latest::delete_actual(step, old),
-                (None, None) => {}
-            }
+            self.store(old.map(|row| EntityRef::Actual(row)), new.map(|row| EntityRef::Actual(row)));
         }
-        let (group, instance) = event::of_slot(before, &outcome.slot, outcome.cause);
+        let (group, instance) = event::of_slot(before, &after, outcome.cause);
         for event in group {
             self.announce(Event::Group(event), false);
         }
         for event in instance {
             self.announce(Event::Instance(event), traced);
         }
-        self.board.put_slot(key, outcome.slot.clone());
+        self.board.put_slot(key, after);
+        if let Some(desired) = desired {
+            self.forget_previous(desired, before);
+        }
+    }
+
+    /// Ends an update with the change of the last slot that named the definition before, and in the same step: otherwise a
+    /// crash in between would leave an update that nothing ends.
+    fn forget_previous(&mut self, lrp: Arc<DesiredLrp>, changed: &Slot) {
+        let Some(number) = lrp.previous.as_ref().map(|previous| previous.number) else { return };
+        if changed.names_definition(number) && !self.is_named(&lrp.process_guid, number) {
+            let after = Arc::new(lrp.without_previous());
+            self.replace_desired(Some(lrp), after);
+        }
+    }
+
+    /// Whether a row of the process names this definition.
+    pub fn is_named(&self, process_guid: &ProcessGuid, number: DefinitionNumber) -> bool {
+        self.board.slots_of(process_guid).any(|(_, entry)| entry.slot.names_definition(number))
+    }
+
+    /// The number for a process that is wanted again while containers from before are still known: they must not pass for
+    /// instances of a later definition. The first is used again, because older data versions know no other.
+    pub fn unused_definition(&self, process_guid: &ProcessGuid) -> DefinitionNumber {
+        let rows = self.board.slots_of(process_guid).flat_map(|(_, entry)| entry.slot.rows());
+        match rows.map(|row| row.definition).max() {
+            Some(last) if last > DefinitionNumber::FIRST => last.next(),
+            _ => DefinitionNumber::FIRST,
+        }
     }
 
     pub fn put_desired(&mut self, before: Option<Arc<DesiredLrp>>, after: Arc<DesiredLrp>) {
-        let whole = before.as_ref().is_none_or(|before| {
-            before.run_info != after.run_info || before.image_credentials != after.image_credentials
-        });
-        latest::put_desired(self.step(), &after, if whole { latest::Part::Both } else { latest::Part::ScheduleOnly });
+        self.make_room();
+        self.replace_desired(before, after);
+    }
+
+    /// Stays in the step of the change before.
+    fn replace_desired(&mut self, before: Option<Arc<DesiredLrp>>, after: Arc<DesiredLrp>) {
+        self.store(before.as_deref().map(EntityRef::Desired), Some(EntityRef::Desired(&after)));
         self.board.put_desired(after.clone());
         let event = match before {
             None => DesiredEvent::Created(after),
@@ -173,14 +243,16 @@ impl Draft {
     }
 
     pub fn remove_desired(&mut self, lrp: &Arc<DesiredLrp>) {
-        latest::delete_desired(self.step(), &lrp.process_guid);
+        self.make_room();
+        self.store(Some(EntityRef::Desired(lrp)), None);
         self.board.remove_desired(&lrp.process_guid);
         self.announce(Event::Desired(DesiredEvent::Removed(lrp.clone())), true);
     }
 
     pub fn put_task(&mut self, before: Option<Arc<Task>>, after: Task) -> Arc<Task> {
         let after = Arc::new(after);
-        latest::put_task(self.step(), &after);
+        self.make_room();
+        self.store(before.as_deref().map(EntityRef::Task), Some(EntityRef::Task(&after)));
         self.board.put_task(after.clone());
         let event = match before {
             None => TaskEvent::Created(after.clone()),
@@ -191,19 +263,25 @@ impl Draft {
     }
 
     pub fn remove_task(&mut self, task: &Arc<Task>) {
-        latest::delete_task(self.step(), &task.guid);
+        self.make_room();
+        self.store(Some(EntityRef::Task(task)), None);
         self.board.remove_task(&task.guid);
         self.announce(Event::Task(TaskEvent::Removed(task.clone())), false);
     }
 
     pub fn put_domain(&mut self, domain: Domain) {
-        latest::put_domain(self.step(), &domain);
+        let before = self.board.domains.get(&domain.name).cloned();
+        self.make_room();
+        self.store(before.as_deref().map(EntityRef::Domain), Some(EntityRef::Domain(&domain)));
         self.board.put_domain(domain);
     }
 
     pub fn remove_domain(&mut self, name: &DomainName) {
-        latest::delete_domain(self.step(), name);
-        self.board.remove_domain(name);
+        if let Some(domain) = self.board.domains.get(name).cloned() {
+            self.make_room();
+            self.store(Some(EntityRef::Domain(&domain)), None);
+            self.board.remove_domain(name);
+        }
     }
 
     pub fn desired(&self, guid: &ProcessGuid) -> Option<Arc<DesiredLrp>> {
@@ -249,24 +327,53 @@ mod tests {
         (key, slot, outcome)
     }
 
-    #[test]
-    fn the_rows_of_one_slot_stay_in_one_step_however_full_it_is() {
-        for filled in 0..=2 * STEP_OPS_MAX {
+    /// Whatever the step before holds, the change goes whole into one step.
+    fn check(board: &Board, key: &ActualLrpKey, slot: &Slot, outcome: &Outcome) -> Draft {
+        let mut last = None;
+        for filled in 0..=2 * store::STEP_OPS_MAX {
             let setting = Setting { now_ns: 0, clock: Arc::new(ManualClock::at(0)), task_rejections_max: 3 };
-            let mut draft = Draft::new(Board::default(), setting);
+            let forms = Arc::new(Forms::only(store::Version::LATEST));
+            let mut draft = Draft::new(board.clone(), setting, forms);
             for at in 0..filled {
                 let name = DomainName::parse(&format!("d{at}")).unwrap();
                 draft.put_domain(Domain::upsert(name, 0, 0));
             }
             let before: Vec<_> = draft.steps.iter().map(|step| step.ops.len()).collect();
-            let (key, slot, outcome) = lost_cell();
             let place = SlotKey { process_guid: key.process_guid.clone(), index: key.index };
-            draft.change_slot(place, &slot, &outcome, false);
+            draft.change_slot(place, slot, outcome, false);
             let after: Vec<_> = draft.steps.iter().map(|step| step.ops.len()).collect();
             let grown = after.iter().enumerate().filter(|(at, ops)| before.get(*at) != Some(*ops)).count();
             assert_eq!(grown, 1, "after {filled} others: {before:?} became {after:?}");
-            assert!(after.iter().all(|ops| *ops <= STEP_OPS_MAX), "{after:?}");
+            assert!(after.iter().all(|ops| *ops <= store::STEP_OPS_MAX), "{after:?}");
             assert!(draft.events.iter().all(|staged| staged.step == after.len() - 1));
+            last = Some(draft);
         }
+        last.unwrap()
+    }
+
+    #[test]
+    fn the_rows_of_one_slot_stay_in_one_step_however_full_it_is() {
+        let (key, slot, outcome) = lost_cell();
+        check(&Board::default(), &key, &slot, &outcome);
+    }
+
+    #[test]
+    fn an_update_ends_in_the_step_of_the_change_that_ends_it() {
+        let (key, slot, _) = lost_cell();
+        let wire = api::models::DesiredLrp { process_guid: "p".into(), domain: "d".into(), ..Default::default() };
+        let redefinition = api::models::DesiredLrpUpdate {
+            desired_lrp: Some(wire.clone()),
+            update_identifier: Some("v2".into()),
+            ..Default::default()
+        };
+        let lrp = api::convert::desired_lrp::desire(wire, "epoch".into()).unwrap();
+        let lrp = lrp.updated(api::convert::desired_lrp::update(redefinition).unwrap()).unwrap();
+        let mut board = Board::default();
+        board.put_desired(Arc::new(lrp));
+        board.put_slot(SlotKey { process_guid: key.process_guid.clone(), index: key.index }, slot.clone());
+        let draft = check(&board, &key, &slot, &slot.remove(None).unwrap());
+        let after = draft.desired(&key.process_guid).unwrap();
+        assert_eq!((after.previous.clone(), after.tag.index), (None, 2));
+        assert!(matches!(draft.events.last().unwrap().event, Event::Desired(DesiredEvent::Changed { .. })));
     }
 }

@@ -29,7 +29,7 @@ pub use converge_task::ConvergeTasks;
 pub use crash::Crash;
 pub use desire_lrp::DesireLrp;
 pub use desire_task::DesireTask;
-pub use draft::{Draft, Effect, Setting, Staged, TracedEffect};
+pub use draft::{CHANGE_BYTES_MAX, Draft, Effect, Setting, Staged, TracedEffect};
 pub use evacuate::{Evacuate, Evacuated, RemoveEvacuating};
 pub use fail::Fail;
 pub use remove::Remove;

@@ -12,7 +12,8 @@ pub struct UpsertDomain {
 
 impl UpsertDomain {
     pub(super) fn apply(self, draft: &mut Draft) -> Result<Done, Refusal> {
-        let domain = Domain::upsert(self.name, self.ttl_s, draft.now_ns());
+        let unknown = draft.board.domains.get(&self.name).map(|known| known.unknown.clone()).unwrap_or_default();
+        let domain = Domain { unknown, ..Domain::upsert(self.name, self.ttl_s, draft.now_ns()) };
         draft.put_domain(domain);
         Ok(Done::Ok)
     }

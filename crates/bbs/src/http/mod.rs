@@ -28,6 +28,7 @@ use crate::events::Hub;
 use crate::metrics::Metrics;
 use crate::outbound;
 use crate::phase::Phase;
+use crate::status::StatusSource;
 use crate::writer::{WriteError, Writer};
 
 mod actual_lrps;
@@ -43,6 +44,7 @@ pub mod health;
 mod intake;
 pub mod listener;
 mod lists;
+mod operator;
 mod stall;
 mod tasks;
 
@@ -70,6 +72,7 @@ pub struct Front {
     pub phase: Arc<Phase>,
     pub metrics: Arc<Metrics>,
     pub limits: Limits,
+    pub status: Arc<StatusSource>,
 }
 
 /// What a handler answers with.
@@ -104,6 +107,9 @@ impl Front {
             let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
             return Ok(text(status, "the head of the request is larger than this server accepts\n"));
         }
+        if request.uri().path().starts_with(operator::PREFIX) {
+            return Ok(self.guarded("operator", self.operate(request)).await);
+        }
         let Some(route) = Route::find(request.uri().path()) else {
             return Ok(text(StatusCode::NOT_FOUND, "404 page not found\n"));
         };
@@ -113,14 +119,7 @@ impl Front {
             return Ok(response);
         }
         let id = request.headers().get(&REQUEST_ID).cloned();
-        let mut response = match AssertUnwindSafe(self.answer(route, request)).catch_unwind().await {
-            Ok(response) => response,
-            Err(_) => {
-                self.metrics.panics.inc();
-                tracing::error!(route = route.name(), request_id = ?id, "a request panicked; the server goes on");
-                text(StatusCode::INTERNAL_SERVER_ERROR, "the server met a defect while answering; it was logged\n")
-            }
-        };
+        let mut response = self.guarded(route.name(), self.answer(route, request)).await;
         if let Some(id) = id {
             response.headers_mut().insert(REQUEST_ID.clone(), id);
         }
@@ -128,6 +127,18 @@ impl Front {
             self.metrics.answered(route, started.elapsed());
         }
         Ok(response)
+    }
+
+    /// A defect in one request is answered and counted.
+    async fn guarded(&self, route: &'static str, answer: impl Future<Output = Response<Body>>) -> Response<Body> {
+        match AssertUnwindSafe(answer).catch_unwind().await {
+            Ok(response) => response,
+            Err(_) => {
+                self.metrics.panics.inc();
+                tracing::error!(route, "a request panicked; the server goes on");
+                text(StatusCode::INTERNAL_SERVER_ERROR, "the server met a defect while answering; it was logged\n")
+            }
+        }
     }
 
     async fn answer(&self, route: Route, request: Request<Incoming>) -> Response<Body> {
@@ -152,7 +163,10 @@ impl Front {
                 *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
                 response
             }
-            Err(Failure::Unavailable { code, message }) => retry_later(self.phase.name(), code, &message, None),
+            Err(Failure::Unavailable { code, message }) => {
+                let progress = self.phase.progress();
+                retry_later(self.phase.name(), code, &message, Some(progress))
+            }
         }
     }
 
@@ -235,6 +249,8 @@ pub(crate) fn failed<M: api::Response>(error: Error) -> Answer {
 pub(crate) fn write_failure(error: &WriteError) -> Result<Error, Failure> {
     match error {
         WriteError::Refused(refusal) => Ok(errors::of_refusal(refusal)),
+        WriteError::NeedsVersion { .. } => Ok(api::errors::unrecoverable(&error.to_string())),
+        WriteError::ReadOnly => Err(Failure::Unavailable { code: "read-only", message: error.to_string() }),
         WriteError::Panicked => Ok(api::errors::unknown(error.to_string())),
         WriteError::Stopping => Err(Failure::Unavailable { code: "stopping", message: error.to_string() }),
         WriteError::Store(cause) => match &**cause {

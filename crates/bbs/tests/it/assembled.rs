@@ -4,7 +4,7 @@
 //! step: a pass of convergence when asked for, and calls to auctioneer and cells are written down instead of made.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use api::client::Client;
 use arc_swap::ArcSwap;
@@ -19,6 +19,7 @@ use bbs::http::{App, Front, listener};
 use bbs::metrics::Metrics;
 use bbs::outbound::Cells;
 use bbs::phase::Phase;
+use bbs::status::StatusSource;
 use bbs::writer::{Writer, WriterParts};
 use model::CellId;
 use store::Store;
@@ -85,6 +86,7 @@ impl Assembled {
             effects: sender,
             metrics: metrics.clone(),
             task_rejections_max: model::task::REJECTIONS_MAX,
+            forms: store::Forms::only(store::Version::LATEST),
         });
         tokio::spawn(writing);
         let converger = Converger {
@@ -95,11 +97,23 @@ impl Assembled {
             metrics: metrics.clone(),
             timing: parts.timing,
             wake: Arc::new(Notify::new()),
+            guard: Arc::new(ArcSwap::from_pointee(bbs::migrate::Guard::of_known("id"))),
         };
         let cells = Cells::new(&Outbound::default()).unwrap();
         let app = Arc::new(App { board, writer, hub, registry, clock: seen, metrics: metrics.clone(), cells });
         let phase = Phase::new();
-        let front = Arc::new(Front { phase: phase.clone(), metrics, limits: parts.limits });
+        let status = Arc::new(StatusSource {
+            node: "node".into(),
+            newest: store::Version::LATEST,
+            advertise_url: None,
+            phase: phase.clone(),
+            metrics: metrics.clone(),
+            clock: clock.clone(),
+            started_ns: START_NS,
+            store: OnceLock::new(),
+            cluster_id: OnceLock::new(),
+        });
+        let front = Arc::new(Front { phase: phase.clone(), metrics, limits: parts.limits, status });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let api = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);

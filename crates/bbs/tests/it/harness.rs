@@ -61,6 +61,7 @@ impl Server {
             cells_file: None,
             identity: dir.path().join("store.identity"),
             migration: Migration::default(),
+            newest: store::Version::LATEST,
             rollback_on_drain_to: None,
         };
         change(&mut config);
@@ -99,6 +100,14 @@ impl Server {
         self.begin_to_stop().wait().await
     }
 
+    /// Waits for the server to end by itself.
+    pub(crate) async fn ended(self) -> Stopped {
+        let Self { config, clock, dir, stop, running, .. } = self;
+        let stopped = Stopping { config, clock, dir, running }.wait().await;
+        drop(stop);
+        stopped
+    }
+
     pub(crate) async fn restart(self) -> Self {
         self.stop().await.start().await
     }
@@ -126,6 +135,12 @@ pub(crate) struct Stopped {
 }
 
 impl Stopped {
+    /// The same store under another configuration.
+    pub(crate) fn changed(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
     pub(crate) async fn start(self) -> Server {
         Server::run(self.config, self.clock, self.dir).await
     }

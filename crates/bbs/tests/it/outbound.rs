@@ -56,6 +56,7 @@ impl World {
             effects: sender,
             metrics: metrics.clone(),
             task_rejections_max: 3,
+            forms: store::Forms::only(store::Version::LATEST),
         });
         tokio::spawn(writing);
         let config = config::Outbound { communication_timeout: PATIENCE, ..Default::default() };

@@ -56,6 +56,7 @@ async fn two_passes_never_run_at_once_and_any_number_of_wishes_is_one_more() {
         effects,
         metrics: metrics.clone(),
         task_rejections_max: 3,
+        forms: store::Forms::only(store::Version::LATEST),
     });
     let (passes, wake) = (Arc::new(Counted::default()), Arc::new(Notify::new()));
     let converger = Converger {
@@ -66,6 +67,7 @@ async fn two_passes_never_run_at_once_and_any_number_of_wishes_is_one_more() {
         metrics: metrics.clone(),
         timing: Timing { converge_interval: Duration::from_secs(3600), ..Timing::default() },
         wake: wake.clone(),
+        guard: Arc::new(ArcSwap::from_pointee(bbs::migrate::Guard::of_known("id"))),
     };
     let (stop, stopped) = watch::channel(false);
     let running = tokio::spawn(converger.run(stopped));

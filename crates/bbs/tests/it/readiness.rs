@@ -37,7 +37,7 @@ async fn while_there_is_no_board_every_route_says_so() {
     check_unavailable(&world, "loading").await;
     world.phase.serve(world.app.clone());
     assert!(world.client().ping().await.unwrap());
-    world.phase.stop();
+    world.phase.close(Stage::Stopping);
     check_unavailable(&world, "stopping").await;
 }
 

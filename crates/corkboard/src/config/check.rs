@@ -17,6 +17,7 @@ use super::raw::{
 };
 use super::values::{address, boolean, count, data_version, duration, number, rate, text, web_url, word};
 use super::{Problem, Problems};
+use crate::data_version::NEWEST;
 use crate::reach::is_loopback;
 
 pub(crate) const DEFAULT_LISTEN: SocketAddr =
@@ -107,6 +108,7 @@ impl Reader {
             cells_file,
             identity: identity?,
             migration,
+            newest: NEWEST,
             rollback_on_drain_to,
         })
     }

@@ -60,6 +60,22 @@ pub enum Decision {
     },
 }
 
+impl Decision {
+    /// Whether it may end a container or forget one that runs.
+    pub fn stops_something(&self) -> bool {
+        match self {
+            Self::DropEvacuating { .. } | Self::RetireSuspect { .. } | Self::Retire { .. } => true,
+            Self::PruneDomain { .. }
+            | Self::Create { .. }
+            | Self::AuctionAgain { .. }
+            | Self::RestartCrashed { .. }
+            | Self::LoseCell { .. }
+            | Self::PromoteSuspect { .. }
+            | Self::UpdateInstance { .. } => false,
+        }
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     pub decisions: Vec<Decision>,

@@ -101,6 +101,7 @@ impl Rig {
             effects: to_effects,
             metrics: Metrics::new(),
             task_rejections_max: 3,
+            forms: store::Forms::only(store::Version::LATEST),
         });
         let writing = tokio::spawn(writing);
         Self { store, board, clock, writer: Some(writer), writing, effects, streams }
@@ -146,7 +147,7 @@ fn trace(at: usize) -> Arc<str> {
 /// What a restart finds, with everything checked that must hold for any board.
 pub(super) async fn reload(store: &Memory) -> Board {
     let reopened: Arc<dyn Store> = Arc::new(store.reopen());
-    let board = load(&reopened, &Phase::new()).await.unwrap();
+    let board = load(&reopened, store::Version::LATEST, &Phase::new()).await.unwrap();
     assert!(board.quarantine.is_empty(), "{:?}", board.quarantine);
     assert_eq!(board.revision, reopened.revision());
     board.check_indexes().unwrap();

@@ -266,6 +266,10 @@ pub(super) fn desire_with(guid: &str, instances: i32, run_info: Bytes) -> Comman
         image_credentials: ImageCredentials::default(),
         tag: ModificationTag::first(format!("epoch of {guid}").into()),
         run_info,
+        definition: model::DefinitionNumber::FIRST,
+        definition_identifier: String::new(),
+        previous: None,
+        unknown: model::Unknown::default(),
     };
     Command::DesireLrp(Box::new(DesireLrp { lrp }))
 }

@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use crate::failure::CommandError;
@@ -16,6 +16,11 @@ pub(crate) struct Document(Box<RawValue>);
 impl Document {
     pub(crate) fn of(bytes: &Bytes) -> Result<Self, CommandError> {
         serde_json::from_slice(bytes).map(Self).map_err(|error| unreadable(&error))
+    }
+
+    /// What this very program says.
+    pub(crate) fn from(value: &impl Serialize) -> Result<Self, CommandError> {
+        serde_json::value::to_raw_value(value).map(Self).map_err(unreadable)
     }
 
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, CommandError> {

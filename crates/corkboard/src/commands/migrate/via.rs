@@ -2,14 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use api::client::{Client, Question};
+use api::client::{Client, OperatorError, Question, Refusal};
 use bbs::config::Config;
+use bbs::errand::{self, ErrandError};
+use bbs::migrate::ask::Refused;
 use serde_json::json;
+use store::record::DataVersion;
 
 use super::document::Document;
 use crate::failure::CommandError;
 
 const ROOT: &str = "/corkboard/v1";
+/// The status with which a server refuses the same.
+const CONFLICT: u16 = 409;
 
 /// What a command asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +65,7 @@ impl Via {
         match self {
             Via::Server(client) => Document::of(&client.ask(&question(ask)).await?),
             Via::Health(client) => Document::of(&client.ask(&Question::get("/status", &[])).await?)?.part("migration"),
-            Via::Store(config) => ask_store(config, ask),
+            Via::Store(config) => Box::pin(ask_store(config, ask)).await,
         }
     }
 }
@@ -83,11 +88,45 @@ fn question(ask: &Ask) -> Question {
 }
 
 /// The same documents that a server would give.
-fn ask_store(config: &Config, ask: &Ask) -> Result<Document, CommandError> {
-    let store = config.store_dir.display();
-    Err(CommandError::Unfinished(format!(
-        "{ask:?} needs a server in this release: start one on {store} and ask it, without --config. Nothing was changed"
-    )))
+async fn ask_store(config: &Config, ask: &Ask) -> Result<Document, CommandError> {
+    match ask {
+        Ask::Status => Document::from(&errand::status(config).await?),
+        Ask::Plan { to } => Document::from(&errand::plan(config, to.map(DataVersion)).await?),
+        Ask::History { last } => {
+            let last = usize::try_from(*last).unwrap_or(usize::MAX);
+            Document::from(&json!({ "entries": errand::history(config, last).await? }))
+        }
+        Ask::Rollback { to, accept_loss } => {
+            let did = errand::rollback(config, DataVersion(*to), *accept_loss).await?;
+            done(config, &did.message).await
+        }
+        Ask::Abort => {
+            let did = errand::abort(config).await?;
+            done(config, &did.message).await
+        }
+        Ask::Start | Ask::Pause | Ask::Resume | Ask::Finalize { .. } => Err(CommandError::Unfinished(format!(
+            "only a running server can do this: start one on {} and ask it, without --config. Nothing was changed",
+            config.store_dir.display()
+        ))),
+    }
+}
+
+async fn done(config: &Config, message: &str) -> Result<Document, CommandError> {
+    Document::from(&json!({ "message": message, "migration": errand::status(config).await? }))
+}
+
+impl From<ErrandError> for CommandError {
+    fn from(error: ErrandError) -> Self {
+        match error {
+            ErrandError::Refused(refused) => {
+                let document = serde_json::to_string(&refused).unwrap_or_default();
+                let Refused { code, message, next, .. } = refused;
+                let refusal = Refusal { code: code.to_owned(), message, next, document };
+                CommandError::Operator(OperatorError::Refused { status: CONFLICT, refusal })
+            }
+            error => CommandError::Unfinished(error.to_string()),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ impl State for Board {
 }
 
 fn domain(expires_ns: Nanos) -> Domain {
-    Domain { name: key().domain, expires_ns }
+    Domain { name: key().domain, expires_ns, unknown: crate::Unknown::default() }
 }
 
 fn fresh() -> Vec<Domain> {
@@ -62,6 +62,10 @@ fn desired(instances: i32) -> DesiredLrp {
         image_credentials: ImageCredentials::default(),
         tag: ModificationTag::first("d".into()),
         run_info: Bytes::new(),
+        definition: crate::DefinitionNumber::FIRST,
+        definition_identifier: String::new(),
+        previous: None,
+        unknown: crate::Unknown::default(),
     }
 }
 

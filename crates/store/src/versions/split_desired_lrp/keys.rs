@@ -1,85 +1,45 @@
 //! Where each record lies. Names are percent-encoded, because a guid may hold any character, also a slash.
 
-use std::fmt::{self, Display, Write};
+use std::fmt::{self, Display};
 
-use model::{ActualLrpKey, DomainName, Presence, ProcessGuid, TaskGuid};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-
-use super::ROOT;
-
-/// Letters, digits and these stay as they are, so that a usual guid reads in a key as it does elsewhere.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-
-fn escaped(name: &str) -> impl Display + '_ {
-    utf8_percent_encode(name, ESCAPED)
-}
-
-pub fn schedule(guid: &ProcessGuid) -> String {
-    Place::Schedule(guid).to_string()
-}
-
-pub fn run(guid: &ProcessGuid) -> String {
-    Place::Run(guid).to_string()
-}
-
-/// The domain is part of the record but not of its key: a guid is unique over all domains.
-pub fn actual(key: &ActualLrpKey, presence: Presence) -> String {
-    Place::Actual(key, presence).to_string()
-}
-
-pub fn task(guid: &TaskGuid) -> String {
-    Place::Task(guid).to_string()
-}
-
-pub fn domain(name: &DomainName) -> String {
-    Place::Domain(name).to_string()
-}
+use super::{ROOT, records};
+use crate::versions::place::escaped;
 
 /// The key of one record, not yet written out. Displaying it gives the key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place<'a> {
-    Schedule(&'a ProcessGuid),
-    Run(&'a ProcessGuid),
-    Actual(&'a ActualLrpKey, Presence),
-    Task(&'a TaskGuid),
-    Domain(&'a DomainName),
-}
-
-impl Place<'_> {
-    /// Whether this is the place that `key` names. Every record that is loaded is asked, so nothing is allocated for it.
-    pub(super) fn is(self, key: &str) -> bool {
-        let mut unmatched = Unmatched(key);
-        write!(unmatched, "{self}").is_ok() && unmatched.0.is_empty()
-    }
+    Schedule(&'a str),
+    Run(&'a str),
+    /// The domain is part of the record but not of its key: a guid is unique over all domains.
+    Actual(&'a str, i32, &'static str),
+    Task(&'a str),
+    Domain(&'a str),
 }
 
 impl Display for Place<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(ROOT)?;
         match self {
-            Self::Schedule(guid) => write!(out, "desired/schedule/{}", escaped(guid.as_str())),
-            Self::Run(guid) => write!(out, "desired/run/{}", escaped(guid.as_str())),
-            Self::Actual(key, presence) => {
-                let presence = match presence {
-                    Presence::Ordinary => "ordinary",
-                    Presence::Evacuating => "evacuating",
-                    Presence::Suspect => "suspect",
-                };
-                write!(out, "actual/{}/{}/{presence}", escaped(key.process_guid.as_str()), key.index)
-            }
-            Self::Task(guid) => write!(out, "task/{}", escaped(guid.as_str())),
-            Self::Domain(name) => write!(out, "domain/{}", escaped(name.as_str())),
+            Self::Schedule(guid) => write!(out, "desired/schedule/{}", escaped(guid)),
+            Self::Run(guid) => write!(out, "desired/run/{}", escaped(guid)),
+            Self::Actual(guid, index, presence) => write!(out, "actual/{}/{index}/{presence}", escaped(guid)),
+            Self::Task(guid) => write!(out, "task/{}", escaped(guid)),
+            Self::Domain(name) => write!(out, "domain/{}", escaped(name)),
         }
     }
 }
 
-/// What is left of a text after all that was written to it: each piece must be the next one of the text.
-struct Unmatched<'a>(&'a str);
+pub(super) fn actual(record: &records::Actual) -> Place<'_> {
+    Place::Actual(&record.process_guid, record.index, presence(record.presence))
+}
 
-impl Write for Unmatched<'_> {
-    fn write_str(&mut self, piece: &str) -> fmt::Result {
-        self.0 = self.0.strip_prefix(piece).ok_or(fmt::Error)?;
-        Ok(())
+/// What the number of a presence is called. One that nobody knows does not get past the loader.
+pub(super) fn presence(number: u32) -> &'static str {
+    match number {
+        1 => "ordinary",
+        2 => "evacuating",
+        3 => "suspect",
+        _ => "unknown",
     }
 }
 
@@ -109,54 +69,49 @@ impl Kind {
 
 #[cfg(test)]
 mod tests {
-    use model::ID_BYTES_MAX;
-
     use super::*;
     use crate::kv::KEY_BYTES_MAX;
-    use crate::versions::split_desired_lrp::VERSION;
+    use crate::versions::place::is_at;
+    use crate::versions::split_desired_lrp::NUMBER;
+    use crate::versions::split_desired_lrp::check::ID_BYTES_MAX;
 
-    fn actual_key(guid: &str) -> ActualLrpKey {
-        let process_guid = ProcessGuid::parse(guid).unwrap();
-        ActualLrpKey { process_guid, index: i32::MIN, domain: DomainName::parse("d").unwrap() }
+    fn check(place: Place<'_>, key: &str) {
+        assert_eq!(place.to_string(), key);
     }
 
     #[test]
     fn the_layout_is_frozen() {
-        let guid = ProcessGuid::parse("9f3c-ab_1.x~y").unwrap();
-        assert_eq!(schedule(&guid), "/v1442529338/desired/schedule/9f3c-ab_1.x~y");
-        assert_eq!(run(&guid), "/v1442529338/desired/run/9f3c-ab_1.x~y");
-        let key = ActualLrpKey { index: 3, ..actual_key("g") };
-        assert_eq!(actual(&key, Presence::Ordinary), "/v1442529338/actual/g/3/ordinary");
-        assert_eq!(actual(&key, Presence::Evacuating), "/v1442529338/actual/g/3/evacuating");
-        assert_eq!(actual(&key, Presence::Suspect), "/v1442529338/actual/g/3/suspect");
-        assert_eq!(task(&TaskGuid::parse("a/b%").unwrap()), "/v1442529338/task/a%2Fb%25");
-        assert_eq!(domain(&DomainName::parse("cf apps/ü").unwrap()), "/v1442529338/domain/cf%20apps%2F%C3%BC");
-        assert_eq!(ROOT, format!("/v{VERSION}/"));
+        check(Place::Schedule("9f3c-ab_1.x~y"), "/v1442529338/desired/schedule/9f3c-ab_1.x~y");
+        check(Place::Run("9f3c-ab_1.x~y"), "/v1442529338/desired/run/9f3c-ab_1.x~y");
+        check(Place::Actual("g", 3, presence(1)), "/v1442529338/actual/g/3/ordinary");
+        check(Place::Actual("g", 3, presence(2)), "/v1442529338/actual/g/3/evacuating");
+        check(Place::Actual("g", 3, presence(3)), "/v1442529338/actual/g/3/suspect");
+        check(Place::Task("a/b%"), "/v1442529338/task/a%2Fb%25");
+        check(Place::Domain("cf apps/ü"), "/v1442529338/domain/cf%20apps%2F%C3%BC");
+        assert_eq!(ROOT, format!("/v{NUMBER}/"));
     }
 
     #[test]
     fn the_longest_name_fits_into_a_key() {
         let longest = "/".repeat(ID_BYTES_MAX);
-        assert!(actual(&actual_key(&longest), Presence::Evacuating).len() <= KEY_BYTES_MAX);
-        assert!(schedule(&ProcessGuid::parse(&longest).unwrap()).len() <= KEY_BYTES_MAX);
+        assert!(Place::Actual(&longest, i32::MIN, presence(2)).to_string().len() <= KEY_BYTES_MAX);
+        assert!(Place::Schedule(&longest).to_string().len() <= KEY_BYTES_MAX);
     }
 
     #[test]
     fn a_place_is_its_own_key_and_no_other() {
-        let guid = ProcessGuid::parse("a/b ü").unwrap();
-        let key = actual_key("a/b ü");
-        let (task, name) = (TaskGuid::parse("a/b ü").unwrap(), DomainName::parse("a/b ü").unwrap());
-        let mut places = vec![Place::Schedule(&guid), Place::Run(&guid), Place::Task(&task), Place::Domain(&name)];
-        places.extend([Presence::Ordinary, Presence::Suspect].map(|presence| Place::Actual(&key, presence)));
+        let name = "a/b ü";
+        let mut places = vec![Place::Schedule(name), Place::Run(name), Place::Task(name), Place::Domain(name)];
+        places.extend([1, 3].map(|number| Place::Actual(name, i32::MIN, presence(number))));
         let keys: Vec<String> = places.iter().map(Place::to_string).collect();
         for (at, place) in places.iter().enumerate() {
             for (other, key) in keys.iter().enumerate() {
-                assert_eq!(place.is(key), at == other, "{place:?} and {key}");
+                assert_eq!(is_at(place, key), at == other, "{place:?} and {key}");
             }
-            assert!(!place.is(&format!("{}x", keys[at])), "a longer key is another one");
-            assert!(!place.is(&keys[at][..keys[at].len() - 1]), "a shorter key is another one");
-            assert!(!place.is(&keys[at].replace("%2F", "/")), "a name has one spelling");
-            assert!(!place.is(&keys[at].replace("%2F", "%2f")), "a name has one spelling");
+            assert!(!is_at(place, &format!("{}x", keys[at])), "a longer key is another one");
+            assert!(!is_at(place, &keys[at][..keys[at].len() - 1]), "a shorter key is another one");
+            assert!(!is_at(place, &keys[at].replace("%2F", "/")), "a name has one spelling");
+            assert!(!is_at(place, &keys[at].replace("%2F", "%2f")), "a name has one spelling");
         }
     }
 

@@ -1,4 +1,4 @@
-//! Records into entities, when a master loads its board.
+//! Records into entities.
 //!
 //! Promise: every record that is fed in comes out once, either inside an entity or in the list of the quarantined, with
 //! the reason. There is no error and no deletion: an unreadable record is kept in the store byte for byte, for an
@@ -7,38 +7,26 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use model::{ActualLrp, DesiredLrp, Domain, ProcessGuid, Task};
-use prost::Message;
 
+use super::check::{self, Unfit};
 use super::keys::{self, Kind, Place};
-use super::{VERSION, convert, records};
+use super::records::{Run, Schedule};
+use super::{Desired, Entity, NUMBER};
 use crate::record::{self, Encoding};
+use crate::versions::Quarantined;
+use crate::versions::place::is_at;
+use crate::versions::unknown::{Kept, Record};
 
 const RUN_MISSING: &str = "its run record is missing or unreadable";
 const SCHEDULE_MISSING: &str = "its schedule record is missing or unreadable";
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entity {
-    Desired(DesiredLrp),
-    Actual(ActualLrp),
-    Task(Task),
-    Domain(Domain),
-}
-
-/// A record that could not be read. `why` never shows a value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Quarantined {
-    pub key: String,
-    pub why: String,
-}
 
 /// Takes the records below [`super::ROOT`], in any order (a scan gives them in key order), and pairs the halves of
 /// DesiredLRPs.
 #[derive(Debug, Default)]
 pub struct Loader {
-    /// Halves that wait for the other one. Their keys are not kept: the guid tells them, which was checked.
-    schedules: HashMap<ProcessGuid, records::Schedule>,
-    runs: HashMap<ProcessGuid, Bytes>,
+    /// Halves that wait for the other one, by their guid. Their keys are not kept: the guid tells them, which was checked.
+    schedules: HashMap<String, Box<Kept<Schedule>>>,
+    runs: HashMap<String, Kept<Run>>,
     quarantined: Vec<Quarantined>,
 }
 
@@ -48,7 +36,7 @@ impl Loader {
         match self.read(key, value) {
             Ok(entity) => entity,
             Err(why) => {
-                self.quarantine(key.to_owned(), why);
+                self.quarantined.push(Quarantined { key: key.to_owned(), why });
                 None
             }
         }
@@ -56,92 +44,58 @@ impl Loader {
 
     /// Everything that could not be read, halves without their other half included.
     pub fn finish(mut self) -> Vec<Quarantined> {
-        for guid in std::mem::take(&mut self.schedules).into_keys() {
-            self.quarantine(keys::schedule(&guid), RUN_MISSING.to_owned());
-        }
-        for guid in std::mem::take(&mut self.runs).into_keys() {
-            self.quarantine(keys::run(&guid), SCHEDULE_MISSING.to_owned());
-        }
+        let schedules = self.schedules.keys().map(|guid| (Place::Schedule(guid), RUN_MISSING));
+        let halves = schedules.chain(self.runs.keys().map(|guid| (Place::Run(guid), SCHEDULE_MISSING)));
+        let halves = halves.map(|(place, why)| Quarantined { key: place.to_string(), why: why.to_owned() });
+        self.quarantined.extend(halves);
         self.quarantined.sort_by(|a, b| a.key.cmp(&b.key));
         self.quarantined
-    }
-
-    fn quarantine(&mut self, key: String, why: String) {
-        self.quarantined.push(Quarantined { key, why });
     }
 
     fn read(&mut self, key: &str, value: &Bytes) -> Result<Option<Entity>, String> {
         let kind = Kind::of(key).ok_or("its key names no kind of record of this version")?;
         let payload = payload(value)?;
         let entity = match kind {
-            Kind::Schedule => return self.read_schedule(key, payload),
-            Kind::Run => return self.read_run(key, payload),
-            Kind::Actual => {
-                let actual = convert::model_actual(parse(payload)?).map_err(|error| error.to_string())?;
-                belongs(key, Place::Actual(&actual.key, actual.presence))?;
-                Entity::Actual(actual)
+            Kind::Schedule => {
+                let schedule = parse(key, payload, check::schedule, |record| Place::Schedule(&record.process_guid))?;
+                return Ok(self.pair_schedule(*schedule));
             }
-            Kind::Task => {
-                let task = convert::model_task(parse(payload)?).map_err(|error| error.to_string())?;
-                belongs(key, Place::Task(&task.guid))?;
-                Entity::Task(task)
+            Kind::Run => {
+                let run = parse(key, payload, check::run, |record| Place::Run(&record.process_guid))?;
+                return Ok(self.pair_run(*run));
             }
-            Kind::Domain => {
-                let domain = convert::model_domain(&parse(payload)?).map_err(|error| error.to_string())?;
-                belongs(key, Place::Domain(&domain.name))?;
-                Entity::Domain(domain)
-            }
+            Kind::Actual => Entity::Actual(parse(key, payload, check::actual, keys::actual)?),
+            Kind::Task => Entity::Task(parse(key, payload, check::task, |record| Place::Task(&record.guid))?),
+            Kind::Domain => Entity::Domain(*parse(key, payload, check::domain, |record| Place::Domain(&record.name))?),
         };
         Ok(Some(entity))
     }
 
-    fn read_schedule(&mut self, key: &str, payload: Bytes) -> Result<Option<Entity>, String> {
-        let schedule: records::Schedule = parse(payload)?;
-        let guid = process_guid(&schedule.process_guid)?;
-        belongs(key, Place::Schedule(&guid))?;
-        match self.runs.remove(&guid) {
-            Some(run_info) => Ok(self.pair(&guid, schedule, run_info)),
+    fn pair_schedule(&mut self, schedule: Kept<Schedule>) -> Option<Entity> {
+        match self.runs.remove(&schedule.process_guid) {
+            Some(run) => Some(Entity::Desired(Box::new(Desired { schedule, run }))),
             None => {
-                self.schedules.insert(guid, schedule);
-                Ok(None)
+                self.schedules.insert(schedule.process_guid.clone(), Box::new(schedule));
+                None
             }
         }
     }
 
-    fn read_run(&mut self, key: &str, payload: Bytes) -> Result<Option<Entity>, String> {
-        let run: records::Run = parse(payload)?;
-        let guid = process_guid(&run.process_guid)?;
-        belongs(key, Place::Run(&guid))?;
-        match self.schedules.remove(&guid) {
-            Some(schedule) => Ok(self.pair(&guid, schedule, run.run_info)),
+    fn pair_run(&mut self, run: Kept<Run>) -> Option<Entity> {
+        match self.schedules.remove(&run.process_guid) {
+            Some(schedule) => Some(Entity::Desired(Box::new(Desired { schedule: *schedule, run }))),
             None => {
-                self.runs.insert(guid, run.run_info);
-                Ok(None)
-            }
-        }
-    }
-
-    /// If the two do not make an entity, both records are quarantined.
-    fn pair(&mut self, guid: &ProcessGuid, schedule: records::Schedule, run_info: Bytes) -> Option<Entity> {
-        match convert::desired(guid.clone(), schedule, run_info) {
-            Ok(desired) => Some(Entity::Desired(desired)),
-            Err(error) => {
-                self.quarantine(keys::schedule(guid), error.to_string());
-                self.quarantine(keys::run(guid), SCHEDULE_MISSING.to_owned());
+                self.runs.insert(run.process_guid.clone(), run);
                 None
             }
         }
     }
 }
 
-fn process_guid(text: &str) -> Result<ProcessGuid, String> {
-    ProcessGuid::parse(text).map_err(|error| error.to_string())
-}
-
 fn payload(value: &Bytes) -> Result<Bytes, String> {
     let (header, payload) = record::decode(value).map_err(|error| error.to_string())?;
-    if header.version != VERSION {
-        return Err(format!("the record is of data version {}, and {VERSION} is expected here", header.version));
+    if header.version != NUMBER {
+        return Err(format!("the record is of data version {}, and {NUMBER} is expected here", header.version));
     }
     if header.encoding != Encoding::Protobuf {
         return Err("the record is not encoded as records of this version are".to_owned());
@@ -149,11 +103,16 @@ fn payload(value: &Bytes) -> Result<Bytes, String> {
     Ok(payload)
 }
 
-fn parse<M: Message + Default>(payload: Bytes) -> Result<M, String> {
-    M::decode(payload).map_err(|error| format!("its payload is not the message it should be ({error})"))
-}
-
 /// A record under the key of another would appear twice, or hide the other.
-fn belongs(key: &str, place: Place<'_>) -> Result<(), String> {
-    if place.is(key) { Ok(()) } else { Err(format!("its content belongs under the key {place}")) }
+fn parse<M: Record>(
+    key: &str,
+    payload: Bytes,
+    check: fn(&M) -> Result<(), Unfit>,
+    place: fn(&M) -> Place<'_>,
+) -> Result<Box<Kept<M>>, String> {
+    let record = Kept::<M>::read_boxed(payload)
+        .map_err(|error| format!("its payload is not the message it should be ({error})"))?;
+    check(&record).map_err(|unfit| unfit.to_string())?;
+    let place = place(&record);
+    if is_at(&place, key) { Ok(record) } else { Err(format!("its content belongs under the key {place}")) }
 }

@@ -10,72 +10,78 @@ use std::fmt;
 
 use bytes::Bytes;
 
+use crate::versions::unknown::{CARRIED, Carried, Record};
+
 /// The part of a DesiredLRP that updates change.
 #[derive(Clone, PartialEq, prost::Message)]
 #[prost(skip_debug)]
-pub(super) struct Schedule {
+pub struct Schedule {
     #[prost(string, tag = "1")]
-    pub(super) process_guid: String,
+    pub process_guid: String,
     #[prost(string, tag = "2")]
-    pub(super) domain: String,
+    pub domain: String,
     #[prost(string, tag = "3")]
-    pub(super) log_guid: String,
+    pub log_guid: String,
     #[prost(string, tag = "4")]
-    pub(super) annotation: String,
+    pub annotation: String,
     #[prost(int32, tag = "5")]
-    pub(super) instances: i32,
+    pub instances: i32,
     #[prost(message, optional, tag = "6")]
-    pub(super) resources: Option<Resources>,
+    pub resources: Option<Resources>,
     #[prost(string, repeated, tag = "7")]
-    pub(super) placement_tags: Vec<String>,
+    pub placement_tags: Vec<String>,
     #[prost(string, repeated, tag = "8")]
-    pub(super) volume_drivers: Vec<String>,
+    pub volume_drivers: Vec<String>,
     #[prost(btree_map = "string, bytes", tag = "9")]
-    pub(super) routes: BTreeMap<String, Bytes>,
+    pub routes: BTreeMap<String, Bytes>,
     #[prost(btree_map = "string, message", tag = "10")]
-    pub(super) metric_tags: BTreeMap<String, MetricTag>,
+    pub metric_tags: BTreeMap<String, MetricTag>,
     #[prost(string, tag = "11")]
-    pub(super) metrics_guid: String,
+    pub metrics_guid: String,
     #[prost(int32, tag = "12")]
-    pub(super) update_strategy: i32,
+    pub update_strategy: i32,
     #[prost(string, tag = "13")]
-    pub(super) image_username: String,
+    pub image_username: String,
     #[prost(string, tag = "14")]
-    pub(super) image_password: String,
+    pub image_password: String,
     #[prost(message, optional, tag = "15")]
-    pub(super) tag: Option<Tag>,
+    pub tag: Option<Tag>,
+    #[prost(message, repeated, tag = "1000")]
+    pub carried: Vec<Carried>,
 }
 
 /// The part of a DesiredLRP that only a cell needs.
 #[derive(Clone, PartialEq, prost::Message)]
 #[prost(skip_debug)]
-pub(super) struct Run {
+pub struct Run {
     #[prost(string, tag = "1")]
-    pub(super) process_guid: String,
+    pub process_guid: String,
     #[prost(bytes = "bytes", tag = "2")]
-    pub(super) run_info: Bytes,
+    pub run_info: Bytes,
+    #[prost(message, repeated, tag = "1000")]
+    pub carried: Vec<Carried>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Resources {
+pub struct Resources {
     #[prost(int32, tag = "1")]
-    pub(super) memory_mb: i32,
+    pub memory_mb: i32,
     #[prost(int32, tag = "2")]
-    pub(super) disk_mb: i32,
+    pub disk_mb: i32,
     #[prost(int32, tag = "3")]
-    pub(super) max_pids: i32,
+    pub max_pids: i32,
     #[prost(string, tag = "4")]
-    pub(super) root_fs: String,
+    pub root_fs: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct MetricTag {
+pub struct MetricTag {
     #[prost(oneof = "MetricTagValue", tags = "1, 2, 3")]
-    pub(super) value: Option<MetricTagValue>,
+    pub value: Option<MetricTagValue>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub(super) enum MetricTagValue {
+pub enum MetricTagValue {
     #[prost(string, tag = "1")]
     Static(String),
     #[prost(message, tag = "2")]
@@ -85,151 +91,187 @@ pub(super) enum MetricTagValue {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Nothing {}
+pub struct Nothing {}
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Tag {
+pub struct Tag {
     #[prost(string, tag = "1")]
-    pub(super) epoch: String,
+    pub epoch: String,
     #[prost(uint32, tag = "2")]
-    pub(super) index: u32,
+    pub index: u32,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Actual {
+pub struct Actual {
     #[prost(string, tag = "1")]
-    pub(super) process_guid: String,
+    pub process_guid: String,
     #[prost(int32, tag = "2")]
-    pub(super) index: i32,
+    pub index: i32,
     #[prost(string, tag = "3")]
-    pub(super) domain: String,
+    pub domain: String,
     #[prost(message, optional, tag = "4")]
-    pub(super) instance: Option<Instance>,
+    pub instance: Option<Instance>,
     #[prost(message, optional, tag = "5")]
-    pub(super) net_info: Option<NetInfo>,
+    pub net_info: Option<NetInfo>,
     #[prost(int32, tag = "6")]
-    pub(super) crash_count: i32,
+    pub crash_count: i32,
     #[prost(string, tag = "7")]
-    pub(super) crash_reason: String,
+    pub crash_reason: String,
     /// 1 unclaimed, 2 claimed, 3 running, 4 crashed. There is no 0: a record that lost its state is unreadable.
     #[prost(uint32, tag = "8")]
-    pub(super) state: u32,
+    pub state: u32,
     #[prost(string, tag = "9")]
-    pub(super) placement_error: String,
+    pub placement_error: String,
     #[prost(int64, tag = "10")]
-    pub(super) since_ns: i64,
+    pub since_ns: i64,
     #[prost(message, optional, tag = "11")]
-    pub(super) tag: Option<Tag>,
+    pub tag: Option<Tag>,
     /// 1 ordinary, 2 evacuating, 3 suspect.
     #[prost(uint32, tag = "12")]
-    pub(super) presence: u32,
+    pub presence: u32,
     #[prost(string, repeated, tag = "13")]
-    pub(super) internal_routes: Vec<String>,
+    pub internal_routes: Vec<String>,
     /// Absent is something else than empty: an older cell never reported any.
     #[prost(message, optional, tag = "14")]
-    pub(super) metric_tags: Option<ReportedTags>,
+    pub metric_tags: Option<ReportedTags>,
     #[prost(bool, tag = "15")]
-    pub(super) routable: bool,
+    pub routable: bool,
     #[prost(string, tag = "16")]
-    pub(super) availability_zone: String,
+    pub availability_zone: String,
+    #[prost(message, repeated, tag = "1000")]
+    pub carried: Vec<Carried>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Instance {
+pub struct Instance {
     #[prost(string, tag = "1")]
-    pub(super) instance_guid: String,
+    pub instance_guid: String,
     #[prost(string, tag = "2")]
-    pub(super) cell_id: String,
+    pub cell_id: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct ReportedTags {
+pub struct ReportedTags {
     #[prost(btree_map = "string, string", tag = "1")]
-    pub(super) tags: BTreeMap<String, String>,
+    pub tags: BTreeMap<String, String>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct NetInfo {
+pub struct NetInfo {
     #[prost(string, tag = "1")]
-    pub(super) address: String,
+    pub address: String,
     #[prost(message, repeated, tag = "2")]
-    pub(super) ports: Vec<Port>,
+    pub ports: Vec<Port>,
     #[prost(string, tag = "3")]
-    pub(super) instance_address: String,
+    pub instance_address: String,
     #[prost(int32, tag = "4")]
-    pub(super) preferred_address: i32,
+    pub preferred_address: i32,
     #[prost(string, tag = "5")]
-    pub(super) instance_ipv6_address: String,
+    pub instance_ipv6_address: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Port {
+pub struct Port {
     #[prost(uint32, tag = "1")]
-    pub(super) container_port: u32,
+    pub container_port: u32,
     #[prost(uint32, tag = "2")]
-    pub(super) host_port: u32,
+    pub host_port: u32,
     #[prost(uint32, tag = "3")]
-    pub(super) container_tls_proxy_port: u32,
+    pub container_tls_proxy_port: u32,
     #[prost(uint32, tag = "4")]
-    pub(super) host_tls_proxy_port: u32,
+    pub host_tls_proxy_port: u32,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
 #[prost(skip_debug)]
-pub(super) struct Task {
+pub struct Task {
     #[prost(string, tag = "1")]
-    pub(super) guid: String,
+    pub guid: String,
     #[prost(string, tag = "2")]
-    pub(super) domain: String,
+    pub domain: String,
     #[prost(message, optional, tag = "3")]
-    pub(super) definition: Option<TaskDefinition>,
+    pub definition: Option<TaskDefinition>,
     /// 1 pending, 2 running, 3 completed, 4 resolving.
     #[prost(uint32, tag = "4")]
-    pub(super) state: u32,
+    pub state: u32,
     /// Empty when the task is on no cell.
     #[prost(string, tag = "5")]
-    pub(super) cell_id: String,
+    pub cell_id: String,
     #[prost(int64, tag = "6")]
-    pub(super) created_ns: i64,
+    pub created_ns: i64,
     #[prost(int64, tag = "7")]
-    pub(super) updated_ns: i64,
+    pub updated_ns: i64,
     #[prost(int64, tag = "8")]
-    pub(super) first_completed_ns: i64,
+    pub first_completed_ns: i64,
     #[prost(string, tag = "9")]
-    pub(super) result: String,
+    pub result: String,
     #[prost(bool, tag = "10")]
-    pub(super) failed: bool,
+    pub failed: bool,
     #[prost(string, tag = "11")]
-    pub(super) failure_reason: String,
+    pub failure_reason: String,
     #[prost(int32, tag = "12")]
-    pub(super) rejection_count: i32,
+    pub rejection_count: i32,
     #[prost(string, tag = "13")]
-    pub(super) rejection_reason: String,
+    pub rejection_reason: String,
+    #[prost(message, repeated, tag = "1000")]
+    pub carried: Vec<Carried>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
 #[prost(skip_debug)]
-pub(super) struct TaskDefinition {
+pub struct TaskDefinition {
     #[prost(message, optional, tag = "1")]
-    pub(super) resources: Option<Resources>,
+    pub resources: Option<Resources>,
     #[prost(string, repeated, tag = "2")]
-    pub(super) placement_tags: Vec<String>,
+    pub placement_tags: Vec<String>,
     #[prost(string, repeated, tag = "3")]
-    pub(super) volume_drivers: Vec<String>,
+    pub volume_drivers: Vec<String>,
     #[prost(string, tag = "4")]
-    pub(super) completion_callback_url: String,
+    pub completion_callback_url: String,
     #[prost(string, tag = "5")]
-    pub(super) annotation: String,
+    pub annotation: String,
     #[prost(bytes = "bytes", tag = "6")]
-    pub(super) encoded: Bytes,
+    pub encoded: Bytes,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct Domain {
+pub struct Domain {
     #[prost(string, tag = "1")]
-    pub(super) name: String,
+    pub name: String,
     #[prost(int64, tag = "2")]
-    pub(super) expires_ns: i64,
+    pub expires_ns: i64,
+    #[prost(message, repeated, tag = "1000")]
+    pub carried: Vec<Carried>,
+}
+
+macro_rules! records {
+    ($($name:ident $first:literal to $last:literal;)*) => {
+        $(
+            impl Record for $name {
+                fn knows(tag: u32) -> bool {
+                    matches!(tag, $first..=$last | CARRIED)
+                }
+
+                fn carried(&mut self) -> &mut Vec<Carried> {
+                    &mut self.carried
+                }
+            }
+        )*
+
+        #[test]
+        fn every_record_says_what_it_knows() {
+            $(crate::versions::unknown::check_knows::<$name>();)*
+        }
+    };
+}
+
+// The numbers of the fields of each record that has a key.
+records! {
+    Schedule 1 to 15;
+    Run 1 to 2;
+    Actual 1 to 16;
+    Task 1 to 13;
+    Domain 1 to 2;
 }
 
 macro_rules! secretive {

@@ -1,0 +1,119 @@
+//! Stored records that cannot be read: kept byte for byte, named, and never written over.
+//!
+//! Promise: nothing but an operator deletes one. When a command stores a record under the key of one that cannot be read, the
+//! old bytes move aside in the same step, so that the platform goes on and nothing is lost.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use imbl::OrdMap;
+use model::Nanos;
+use store::root::QUARANTINE_ROOT;
+use store::{Op, Step};
+
+use super::Board;
+
+/// By id, which is the key under which the bytes lie.
+pub type Quarantine = OrdMap<String, Arc<Kept>>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Never shows a value.
+    pub why: String,
+    pub bytes: Bytes,
+    pub place: Place,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Where it was written, in the data version that is served.
+    InPlace,
+    /// Moved aside, because its key was needed or its data version is no longer served.
+    Displaced,
+}
+
+impl Place {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InPlace => "in place",
+            Self::Displaced => "displaced",
+        }
+    }
+}
+
+impl Board {
+    /// Looks through the operations of a step from `first` on, and moves aside what they would write over.
+    pub fn keep_what_is_in_the_way(&mut self, step: &mut Step, first: usize, now_ns: Nanos) {
+        if self.quarantine.is_empty() {
+            return;
+        }
+        let is_in_place = |key: &&str| self.quarantine.get(*key).is_some_and(|kept| kept.place == Place::InPlace);
+        let in_the_way: Vec<String> =
+            step.ops[first..].iter().map(Op::key).filter(is_in_place).map(ToOwned::to_owned).collect();
+        for key in in_the_way {
+            let Some(kept) = self.quarantine.remove(&key) else { continue };
+            let aside = displaced_key(now_ns, &key);
+            step.put(aside.clone(), kept.bytes.clone());
+            let why = format!("{} (it lay under {key}, which a newer record needed)", kept.why);
+            self.quarantine.insert(aside, Arc::new(Kept { why, place: Place::Displaced, ..Kept::clone(&kept) }));
+        }
+    }
+}
+
+/// What moves all records aside that lie below `root`, in as many steps as it takes.
+pub fn displace_all(quarantine: &Quarantine, root: &str, now_ns: Nanos) -> (Vec<Step>, Quarantine) {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut after = quarantine.clone();
+    for (key, kept) in quarantine.iter().filter(|(key, _)| key.starts_with(root)) {
+        let aside = displaced_key(now_ns, key);
+        let room = steps.last().is_some_and(|step| {
+            step.ops.len() < store::STEP_OPS_MAX
+                && step.bytes() + aside.len() + kept.bytes.len() < store::STEP_BYTES_MAX
+        });
+        if !room {
+            steps.push(Step::default());
+        }
+        if let Some(step) = steps.last_mut() {
+            step.put(aside.clone(), kept.bytes.clone());
+        }
+        after.remove(key);
+        let why = format!("{} (it lay under {key}, in a data version that is no longer served)", kept.why);
+        after.insert(aside, Arc::new(Kept { why, place: Place::Displaced, ..Kept::clone(kept) }));
+    }
+    (steps, after)
+}
+
+/// The time keeps two records apart that lay under the same key one after the other.
+fn displaced_key(now_ns: Nanos, key: &str) -> String {
+    format!("{QUARANTINE_ROOT}{now_ns:020}{key}")
+}
+
+/// The key that a displaced record lay under.
+pub fn original_key(id: &str) -> Option<&str> {
+    id.strip_prefix(QUARANTINE_ROOT)?.get(20..)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_the_way_moves_aside_in_the_same_step() {
+        let kept = Kept { why: "it is poisoned".into(), bytes: Bytes::from_static(b"?"), place: Place::InPlace };
+        let mut board = Board { quarantine: Quarantine::unit("/v1/task/t".into(), Arc::new(kept)), ..Board::default() };
+        let mut step = Step::default();
+        step.put("/v1/task/t", "new");
+        step.put("/v1/task/u", "new");
+        board.keep_what_is_in_the_way(&mut step, 1, 7);
+        assert_eq!(step.ops.len(), 2, "an operation before `first` is not looked at");
+        board.keep_what_is_in_the_way(&mut step, 0, 7);
+        let aside = "/quarantine/00000000000000000007/v1/task/t";
+        assert_eq!(step.ops[2], Op::Put { key: aside.into(), value: Bytes::from_static(b"?") });
+        assert_eq!(original_key(aside), Some("/v1/task/t"));
+        let ids: Vec<_> = board.quarantine.keys().collect();
+        assert_eq!(ids, [aside]);
+        assert_eq!(board.quarantine[aside].place, Place::Displaced);
+        board.keep_what_is_in_the_way(&mut step, 0, 8);
+        assert_eq!(step.ops.len(), 3, "it is moved once");
+    }
+}

@@ -1,0 +1,228 @@
+//! What an operator can do with a store while no server runs on it: look, rehearse, roll back, abort.
+//!
+//! These are the same engine and the same documents as in a running server; only the API is missing. An errand takes the
+//! lock of the store like a server does, so it is refused while one runs, and a server is refused while it does.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use store::embedded::{Embedded, Options};
+use store::record::DataVersion;
+use store::root::{RootState, decide, next_history_number, read_history, read_root};
+use store::{Forms, Mastership, Store, StoreError, Version};
+use tokio::sync::{mpsc, watch};
+
+use crate::clock::SystemClock;
+use crate::config::{Config, Migration, Mode};
+use crate::events::Hub;
+use crate::load::load;
+use crate::metrics::Metrics;
+use crate::migrate::ask::{Ask, Desk, Did, Refused};
+use crate::migrate::open::{OpenError, Opened, Work, readable};
+use crate::migrate::plan::{Plan, destination, rehearse};
+use crate::migrate::status::{Facts, MigrationStatus, State, Tracker};
+use crate::migrate::{Guard, Migrator, MigratorEnd, Parts};
+use crate::operations::HistoryLine;
+use crate::phase::Phase;
+use crate::writer::{Writer, WriterEnd, WriterParts};
+
+#[derive(Debug, thiserror::Error)]
+pub enum ErrandError {
+    #[error("{}", .0.message)]
+    Refused(Refused),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the errand ended before it was done; look at the log, and give the same command again")]
+    Unfinished,
+}
+
+impl From<Refused> for ErrandError {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl From<store::RootError> for ErrandError {
+    fn from(error: store::RootError) -> Self {
+        Self::Open(error.into())
+    }
+}
+
+async fn open(config: &Config) -> Result<Arc<dyn Store>, ErrandError> {
+    let dir = config.store_dir.clone();
+    let opened = tokio::task::spawn_blocking(move || Embedded::open(dir, Options::default())).await;
+    Ok(Arc::new(opened.map_err(|_| ErrandError::Unfinished)??))
+}
+
+struct Found {
+    root: RootState,
+    current: Version,
+}
+
+async fn look(store: &dyn Store) -> Result<Found, ErrandError> {
+    let root = read_root(store).await?;
+    let Some(record) = &root.version else {
+        return Err(Refused::new("nothing-to-do", "the store is empty", None).into());
+    };
+    let current = readable(record.current)?;
+    Ok(Found { current, root })
+}
+
+/// The status document of a store that nobody serves.
+pub async fn status(config: &Config) -> Result<MigrationStatus, ErrandError> {
+    let store = open(config).await?;
+    let Found { root, current } = look(&*store).await?;
+    let target = root.version.as_ref().map_or(current.number(), |record| record.target);
+    let newest = config.newest;
+    let decision = decide(Some(current.number()), Some(target), newest.number());
+    let state = match (target.cmp(&current.number()), current == newest) {
+        (std::cmp::Ordering::Less, _) => State::RollingBack,
+        (_, true) => State::None,
+        (_, false) => State::Held,
+    };
+    let leftovers = root.roots.iter().copied().filter(|root| *root != current.number()).collect();
+    let tracker = Tracker::new(Facts {
+        state,
+        current,
+        target,
+        newest,
+        mode: config.migration.mode,
+        finalization: config.migration.finalization,
+        note: Some(format!("No server runs on this store. {}", decision.reason)),
+        blockers: Vec::new(),
+        leftovers,
+    });
+    Ok(tracker.status())
+}
+
+pub async fn plan(config: &Config, to: Option<DataVersion>) -> Result<Plan, ErrandError> {
+    let store = open(config).await?;
+    let Found { current, .. } = look(&*store).await?;
+    let to = destination(current, config.newest, to)?;
+    Ok(rehearse(&*store, current, to).await?)
+}
+
+pub async fn history(config: &Config, last: usize) -> Result<Vec<HistoryLine>, ErrandError> {
+    let store = open(config).await?;
+    let entries = read_history(&*store, last).await?;
+    Ok(entries.into_iter().map(|(number, entry)| HistoryLine { number, entry }).collect())
+}
+
+/// Rolls back, or finishes a rollback that was interrupted.
+pub async fn rollback(config: &Config, to: DataVersion, accept_loss: bool) -> Result<Did, ErrandError> {
+    let (mut did, end) = engage(config, Ask::Rollback { to, accept_loss }).await?;
+    let MigratorEnd::RolledBack { to } = end else { return Err(ErrandError::Unfinished) };
+    did.message = format!(
+        "rolled back to data version {} ({}); start the release whose newest data version that is",
+        to.number(),
+        to.name()
+    );
+    Ok(did)
+}
+
+/// Undoes a rollback that was interrupted, or gives up a migration that has not ended.
+pub async fn abort(config: &Config) -> Result<Did, ErrandError> {
+    engage(config, Ask::Abort).await.map(|(did, _)| did)
+}
+
+/// Runs the engine on the store until it has done one thing.
+async fn engage(config: &Config, ask: Ask) -> Result<(Did, MigratorEnd), ErrandError> {
+    let store = open(config).await?;
+    let held = store.campaign(&config.node).await?;
+    let Found { root, current } = look(&*store).await?;
+    let history_next = next_history_number(&*store).await?;
+    let RootState { version: Some(record), cluster_id, control, roots, .. } = root else {
+        return Err(Refused::new("nothing-to-do", "the store is empty", None).into());
+    };
+    let opened = Opened {
+        current,
+        record,
+        forms: Forms::only(current),
+        work: Work::Held { why: "an errand is under way".to_owned() },
+        cluster_id: cluster_id.unwrap_or_default(),
+        control,
+        roots,
+        history_next,
+        guard: store::identity::Verdict::Known,
+        reason: String::new(),
+    };
+    let engaged = Engaged::start(config, &store, held, opened).await?;
+    let until_rolled_back = matches!(ask, Ask::Rollback { .. });
+    let answer = engaged.desk.ask(ask).await;
+    let end = if answer.is_ok() && until_rolled_back { engaged.finish().await? } else { engaged.stop().await? };
+    store.resign(end.held).await?;
+    Ok((answer?, end.migrator))
+}
+
+struct Engaged {
+    desk: Desk,
+    stop: watch::Sender<bool>,
+    migrator: tokio::task::JoinHandle<MigratorEnd>,
+    writer: tokio::task::JoinHandle<WriterEnd>,
+}
+
+struct End {
+    migrator: MigratorEnd,
+    held: Mastership,
+}
+
+impl Engaged {
+    async fn start(
+        config: &Config,
+        store: &Arc<dyn Store>,
+        held: Mastership,
+        opened: Opened,
+    ) -> Result<Self, ErrandError> {
+        let board = load(store, opened.current, &Phase::new()).await?;
+        let hub = Hub::new(board.revision);
+        let board = Arc::new(ArcSwap::from_pointee(board));
+        let (effects, _nobody_is_called) = mpsc::channel(1);
+        let (writer, writing) = Writer::start(WriterParts {
+            store: store.clone(),
+            held,
+            board: board.clone(),
+            hub,
+            clock: Arc::new(SystemClock),
+            effects,
+            metrics: Metrics::new(),
+            task_rejections_max: config.task_rejections_max,
+            forms: opened.forms.clone(),
+        });
+        let (stop, stopped) = watch::channel(false);
+        let settings = Migration { mode: Mode::Offline, ..config.migration };
+        let tracker = Arc::new(Tracker::new(Migrator::facts(&opened, config.newest, settings)));
+        let (desk, asks) = Desk::new();
+        let parts = Parts {
+            store: store.clone(),
+            writer,
+            board,
+            clock: Arc::new(SystemClock),
+            node: config.node.clone(),
+            newest: config.newest,
+            settings,
+            tracker,
+            guard: Arc::new(ArcSwap::from_pointee(Guard::of_known(&opened.cluster_id))),
+            identity: None,
+            stop: stopped,
+        };
+        let (mut migrator, _) = Migrator::new(parts, opened, asks);
+        migrator.resume_what_was_interrupted();
+        Ok(Self { desk, stop, migrator: tokio::spawn(migrator.run()), writer: tokio::spawn(writing) })
+    }
+
+    async fn stop(self) -> Result<End, ErrandError> {
+        self.stop.send_replace(true);
+        self.finish().await
+    }
+
+    /// Waits for the engine to end by itself.
+    async fn finish(self) -> Result<End, ErrandError> {
+        let migrator = self.migrator.await.map_err(|_| ErrandError::Unfinished)?;
+        match self.writer.await {
+            Ok(WriterEnd::Drained(held)) => Ok(End { migrator, held }),
+            Ok(WriterEnd::Failed(_)) | Err(_) => Err(ErrandError::Unfinished),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! From the lock to the first record: what a new master finds in its store, and what follows from it.
+//!
+//! Promise: whatever the version table says is done, and nothing else. A server that has to shut down has written nothing. A
+//! migration that begins has marked the store before it writes its first record.
+
+use std::path::Path;
+
+use model::Nanos;
+use store::identity::{Found, Identity, IdentityError, Verdict, judge};
+use store::record::DataVersion;
+use store::root::{
+    Action, Control, Entry, HistoryEvent, RootError, VersionRecord, append_history, decide, next_history_number,
+    put_cluster_id, put_version, read_root,
+};
+use store::{Forms, Mastership, Step, Store, StoreError, Version};
+
+use crate::config;
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The version table says so. The text is the whole story.
+    #[error("{reason}")]
+    ShutDown { reason: String },
+    #[error(
+        "the store has data version {found}, and the oldest that this release reads is {earliest} ({name}). Nothing was \
+         changed. Start a release in between first, one whose notes say that it reads {found} and writes at least {earliest}, \
+         let it migrate, then start this one again"
+    )]
+    TooOld { found: DataVersion, earliest: DataVersion, name: &'static str },
+    #[error(
+        "the store has data version {found}, which this release does not know, though it knows older and newer ones. Nothing \
+         was changed. Start the release that wrote it"
+    )]
+    Unknown { found: DataVersion },
+    #[error(transparent)]
+    Root(#[from] RootError),
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What the migrator has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Work {
+    Nothing,
+    /// Nothing, until an operator says so.
+    Held {
+        why: String,
+    },
+    Migrate,
+}
+
+#[derive(Debug)]
+pub struct Opened {
+    /// The version that is loaded and served.
+    pub current: Version,
+    pub record: VersionRecord,
+    pub forms: Forms,
+    pub work: Work,
+    pub cluster_id: String,
+    pub control: Control,
+    pub roots: Vec<DataVersion>,
+    pub history_next: u64,
+    pub guard: Verdict,
+    pub reason: String,
+}
+
+/// What the opening needs to know about this node.
+#[derive(Clone, Copy, Debug)]
+pub struct Node<'a> {
+    pub name: &'a str,
+    pub newest: Version,
+    pub migration: config::Migration,
+    pub now_ns: Nanos,
+    /// For a store that has no identity yet.
+    pub fresh_id: &'a str,
+    /// Where the node keeps its copy of the store's identity; `None` for errands, which guard nothing.
+    pub identity: Option<&'a Path>,
+}
+
+impl Node<'_> {
+    pub fn entry(&self, what: HistoryEvent, from: Option<DataVersion>, to: Option<DataVersion>, detail: &str) -> Entry {
+        Entry {
+            at_ns: self.now_ns,
+            node: self.name.to_owned(),
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            what,
+            from,
+            to,
+            detail: detail.to_owned(),
+        }
+    }
+}
+
+pub async fn open(store: &dyn Store, held: &Mastership, node: Node<'_>) -> Result<Opened, OpenError> {
+    let root = read_root(store).await?;
+    let kept = node.identity.map(Identity::read).transpose()?.flatten();
+    let guard = judge(kept.as_ref(), Found { cluster_id: root.cluster_id.as_deref(), is_empty: root.empty });
+    let newest = node.newest.number();
+    let versions = root.version.as_ref();
+    let decision = decide(versions.map(|version| version.current), versions.map(|version| version.target), newest);
+    tracing::info!(row = decision.row, "{}", decision.reason);
+    if decision.actions.contains(&Action::ShutDown) {
+        return Err(OpenError::ShutDown { reason: decision.reason });
+    }
+    let mut history_next = next_history_number(store).await?;
+    let mut step = Step::default();
+    let cluster_id = root.cluster_id.clone().unwrap_or_else(|| node.fresh_id.to_owned());
+    if root.cluster_id.is_none() {
+        put_cluster_id(&mut step, &cluster_id);
+    }
+    let mut record = root.version.unwrap_or_else(|| VersionRecord::new(newest, newest));
+    let mut note = |step: &mut Step, what, from, to, detail: &str| {
+        append_history(step, history_next, &node.entry(what, from, to, detail));
+        history_next += 1;
+    };
+    let current = readable(record.current)?;
+    let mut work = Work::Nothing;
+    if root.empty {
+        put_version(&mut step, &record);
+        note(&mut step, HistoryEvent::Created, None, Some(newest), "an empty store was made one of this version");
+    } else if decision.actions.iter().any(|act| matches!(act, Action::BeginMigration | Action::ContinueMigration)) {
+        work = whether_to_migrate(&root.control, node, record.target > record.current);
+        if work == Work::Migrate {
+            let what = if record.target == newest { HistoryEvent::Restarted } else { HistoryEvent::Begun };
+            note(&mut step, what, Some(record.current), Some(newest), "");
+            record.target = newest;
+            put_version(&mut step, &record);
+        }
+    }
+    if !step.is_empty() {
+        store.commit(held, &[step]).await?;
+    }
+    let forms = match work {
+        Work::Migrate => Forms::both(current, node.newest),
+        Work::Nothing | Work::Held { .. } => Forms::only(current),
+    };
+    Ok(Opened {
+        current,
+        record,
+        forms,
+        work,
+        cluster_id,
+        control: root.control,
+        roots: root.roots,
+        history_next,
+        guard,
+        reason: decision.reason,
+    })
+}
+
+/// An operator's hold counts for the release it was meant for. A configured manual start counts until a start was asked for,
+/// which shows as a target.
+fn whether_to_migrate(control: &Control, node: Node<'_>, has_begun: bool) -> Work {
+    match &control.held {
+        Some(held) if held.version == node.newest.number() => Work::Held { why: held.why.clone() },
+        _ if node.migration.start == config::Start::Manual && !has_begun => {
+            Work::Held { why: "the configuration says that an operator starts it".to_owned() }
+        }
+        _ => Work::Migrate,
+    }
+}
+
+pub fn readable(found: DataVersion) -> Result<Version, OpenError> {
+    let earliest = Version::EARLIEST;
+    match Version::of(found) {
+        Some(version) => Ok(version),
+        None if found < earliest.number() => {
+            Err(OpenError::TooOld { found, earliest: earliest.number(), name: earliest.name() })
+        }
+        None => Err(OpenError::Unknown { found }),
+    }
+}

@@ -1,0 +1,192 @@
+//! Verification: the target root holds what it should, record by record, before anybody relies on it.
+//!
+//! What should be there follows from the board: every entry is encoded again and its records are noted as two hashes each, so
+//! that a million records need a few dozen megabytes and not a second copy. Then the root is read from the store and
+//! compared: nothing missing, nothing else, every value as noted. That a value reads back as the entry it stands for was
+//! checked when it was encoded.
+//!
+//! Clients go on writing meanwhile. Whatever differs and belongs to an entry that changed since the snapshot is looked at
+//! again by itself, with the board before and after the look; an entry that holds still must match.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use store::{Op, Version};
+use tokio::time::Instant;
+
+use super::sweep::{count, encode, entries};
+use super::{Migrator, Outcome, Trouble};
+use crate::board::Board;
+use crate::writer::errand::Seen;
+
+const PAGE_RECORDS: usize = 512;
+/// How many entries are noted before requests get their turn.
+const NOTED_AT_ONCE: usize = 256;
+/// An entry that changes each time it is looked at is being stored in both forms each time.
+const LOOKS_MAX: usize = 50;
+/// How many differing keys are named.
+const NAMED_MAX: usize = 5;
+
+/// What the root should hold: the hash of a key to the hash of its value.
+struct Expected {
+    hasher: RandomState,
+    records: HashMap<u64, u64>,
+}
+
+impl Expected {
+    fn key(&self, key: &str) -> u64 {
+        self.hasher.hash_one(key)
+    }
+
+    fn value(&self, value: &[u8]) -> u64 {
+        self.hasher.hash_one(value)
+    }
+
+    fn note(&mut self, ops: &[Op]) {
+        for op in ops {
+            if let Op::Put { key, value } = op {
+                self.records.insert(self.key(key), self.value(value));
+            }
+        }
+    }
+}
+
+impl Migrator {
+    /// Compares the root of `to` with the board.
+    pub(super) async fn verify(&mut self, to: Version) -> Outcome {
+        let before = self.parts.board.load_full();
+        let mut expected = Expected { hasher: RandomState::new(), records: HashMap::new() };
+        let mut begun = Instant::now();
+        for (at, seen) in entries(&before).enumerate() {
+            expected.note(&encode(to, &seen).map_err(Trouble::Content)?);
+            if at % NOTED_AT_ONCE == NOTED_AT_ONCE - 1 {
+                self.attend().await?;
+                self.pause(begun, NOTED_AT_ONCE as u64).await;
+                begun = Instant::now();
+            }
+        }
+        let differing = self.compare(to, &mut expected).await?;
+        let after = self.parts.board.load_full();
+        self.settle(to, before, after, &expected, differing).await
+    }
+
+    /// Reads the whole root. What is as expected is taken off the list; keys that are not are returned.
+    async fn compare(&mut self, to: Version, expected: &mut Expected) -> Result<Vec<String>, Trouble> {
+        let mut differing = Vec::new();
+        let mut after: Option<String> = None;
+        loop {
+            self.attend().await?;
+            let begun = Instant::now();
+            let page =
+                self.parts.store.scan(to.root(), after.as_deref(), PAGE_RECORDS).await.map_err(Trouble::Store)?;
+            let read = page.records.len() as u64;
+            for (key, value) in page.records {
+                let (key_hash, value_hash) = (expected.key(&key), expected.value(&value));
+                if expected.records.get(&key_hash) == Some(&value_hash) {
+                    expected.records.remove(&key_hash);
+                } else {
+                    differing.push(key);
+                }
+            }
+            self.parts.tracker.advance(read);
+            self.pause(begun, read).await;
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(differing),
+            }
+        }
+    }
+
+    /// Looks again at everything that changed while the root was read. What differs and did not change is wrong.
+    async fn settle(
+        &mut self,
+        to: Version,
+        before: Arc<Board>,
+        after: Arc<Board>,
+        expected: &Expected,
+        differing: Vec<String>,
+    ) -> Outcome {
+        let mut excused = HashSet::new();
+        // Comparing all entries of two boards takes a while; it must not sit on a thread that answers requests.
+        let compared = tokio::task::spawn_blocking(move || changed(&before, &after)).await;
+        for seen in compared.map_err(|_| Trouble::Stopping)? {
+            excused.extend(keys(to, &seen)?);
+            self.look_again(to, seen, &mut excused).await?;
+        }
+        let mut wrong: Vec<String> = differing.into_iter().filter(|key| !excused.contains(key)).collect();
+        let excused: HashSet<u64> = excused.iter().map(|key| expected.key(key)).collect();
+        let missing = expected.records.keys().filter(|key| !excused.contains(*key)).count();
+        if wrong.is_empty() && missing == 0 {
+            return Ok(());
+        }
+        let total = wrong.len();
+        wrong.truncate(NAMED_MAX);
+        let named = wrong.join(", ");
+        Err(Trouble::Content(format!(
+            "the copies in {} are not what they should be: {missing} records are missing and {total} differ ({named})",
+            to.root()
+        )))
+    }
+
+    /// Compares one entry with the store while it holds still.
+    async fn look_again(&mut self, to: Version, seen: Seen, excused: &mut HashSet<String>) -> Outcome {
+        let mut present = seen.on(&self.parts.board.load());
+        for _ in 0..LOOKS_MAX {
+            self.attend().await?;
+            let wanted: HashMap<String, bytes::Bytes> = match &present {
+                Some(present) => puts(to, present)?.collect(),
+                None => HashMap::new(),
+            };
+            excused.extend(wanted.keys().cloned());
+            let mut keys: HashSet<String> = keys(to, &seen)?.collect();
+            keys.extend(wanted.keys().cloned());
+            let mut wrong = None;
+            for key in keys {
+                let found = self.parts.store.get(&key).await.map_err(Trouble::Store)?;
+                if found.as_ref() != wanted.get(&key) {
+                    wrong = Some(key);
+                }
+            }
+            let Some(key) = wrong else { return Ok(()) };
+            let now = seen.on(&self.parts.board.load());
+            if same(present.as_ref(), now.as_ref()) {
+                return Err(Trouble::Content(format!("the copy {key} is not what it should be")));
+            }
+            present = now;
+        }
+        Ok(())
+    }
+
+    /// How much there is to read at most.
+    pub(super) fn verify_total(&self) -> u64 {
+        count(&self.parts.board.load())
+    }
+}
+
+fn puts(to: Version, seen: &Seen) -> Result<impl Iterator<Item = (String, bytes::Bytes)> + use<>, Trouble> {
+    let ops = encode(to, seen).map_err(Trouble::Content)?;
+    Ok(ops.into_iter().filter_map(|op| match op {
+        Op::Put { key, value } => Some((key, value)),
+        Op::Delete { .. } => None,
+    }))
+}
+
+fn keys(to: Version, seen: &Seen) -> Result<impl Iterator<Item = String> + use<>, Trouble> {
+    Ok(puts(to, seen)?.map(|(key, _)| key))
+}
+
+/// Entries of either board that the other does not hold as they are.
+fn changed(before: &Board, after: &Board) -> Vec<Seen> {
+    let gone = entries(before).filter(|seen| !same(seen.on(after).as_ref(), Some(seen)));
+    let new = entries(after).filter(|seen| !same(seen.on(before).as_ref(), Some(seen)));
+    gone.chain(new).collect()
+}
+
+fn same(one: Option<&Seen>, other: Option<&Seen>) -> bool {
+    match (one, other) {
+        (None, None) => true,
+        (Some(one), Some(other)) => one.is(other),
+        _ => false,
+    }
+}

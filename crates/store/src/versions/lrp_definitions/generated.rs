@@ -1,0 +1,320 @@
+//! Entities of the model for tests: one of each kind with every field set, and generated ones.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::{
+    ActualLrp, ActualLrpKey, ActualState, CellId, Definition, DefinitionNumber, DesiredLrp, Domain, DomainName,
+    ImageCredentials, InstanceGuid, InstanceKey, MetricTag, ModificationTag, NetInfo, PortMapping, Presence,
+    ProcessGuid, Resources, Task, TaskDefinition, TaskGuid, TaskState, Unknown, UpdateStrategy,
+};
+use proptest::prelude::*;
+
+use super::extras::{Extras, ONLY, SCHEDULE};
+use super::{NUMBER, records};
+use crate::versions::Entity;
+use crate::versions::unknown::{Carried, Kept};
+
+pub(crate) fn desired() -> DesiredLrp {
+    DesiredLrp {
+        process_guid: ProcessGuid::parse("process").unwrap(),
+        domain: DomainName::parse("cf-apps").unwrap(),
+        log_guid: "log".into(),
+        annotation: "note".into(),
+        instances: 3,
+        resources: Resources { memory_mb: 64, disk_mb: 128, max_pids: 10, root_fs: "preloaded:fs".into() },
+        placement_tags: vec!["ssd".into()],
+        volume_drivers: vec!["nfs".into(), "nfs".into()],
+        routes: [("cf-router".into(), Bytes::from_static(b"[{}]"))].into(),
+        metric_tags: [
+            ("a".into(), MetricTag::Static("x".into())),
+            ("b".into(), MetricTag::Index),
+            ("c".into(), MetricTag::InstanceGuid),
+        ]
+        .into(),
+        metrics_guid: "metrics".into(),
+        update_strategy: UpdateStrategy::RECREATE,
+        image_credentials: ImageCredentials { username: "user".into(), password: "hunter2".into() },
+        tag: ModificationTag { epoch: "epoch".into(), index: 2 },
+        run_info: Bytes::from_static(b"\x0a\x00opaque"),
+        definition: DefinitionNumber(3),
+        definition_identifier: "blue".into(),
+        previous: Some(Arc::new(Definition {
+            number: DefinitionNumber(2),
+            identifier: "green".into(),
+            resources: Resources { memory_mb: 32, disk_mb: 64, max_pids: 5, root_fs: "preloaded:old".into() },
+            placement_tags: vec!["hdd".into()],
+            volume_drivers: vec!["smb".into()],
+            log_guid: "old-log".into(),
+            metrics_guid: "old-metrics".into(),
+            run_info: Bytes::from_static(b"\x0a\x00old"),
+        })),
+        unknown: Unknown::default(),
+    }
+}
+
+pub(crate) fn actual() -> ActualLrp {
+    ActualLrp {
+        key: ActualLrpKey {
+            process_guid: ProcessGuid::parse("process").unwrap(),
+            index: 1,
+            domain: DomainName::parse("cf-apps").unwrap(),
+        },
+        instance: Some(InstanceKey {
+            instance_guid: InstanceGuid::parse("instance").unwrap(),
+            cell_id: CellId::parse("cell").unwrap(),
+        }),
+        net_info: NetInfo {
+            address: "10.0.0.1".into(),
+            ports: vec![PortMapping {
+                container_port: 8080,
+                host_port: 61001,
+                container_tls_proxy_port: 61443,
+                host_tls_proxy_port: 61002,
+            }],
+            instance_address: "10.255.0.1".into(),
+            preferred_address: 1,
+            instance_ipv6_address: "::1".into(),
+        },
+        crash_count: 2,
+        crash_reason: "boom".into(),
+        state: ActualState::Running,
+        placement_error: "none".into(),
+        since_ns: 1_700_000_000_000_000_000,
+        tag: ModificationTag { epoch: "epoch".into(), index: 5 },
+        presence: Presence::Evacuating,
+        internal_routes: vec!["app.internal".into()],
+        metric_tags: Some([("a".into(), "x".into())].into()),
+        routable: true,
+        availability_zone: "z1".into(),
+        definition: DefinitionNumber(2),
+        unknown: Unknown::default(),
+    }
+}
+
+fn task() -> Task {
+    Task {
+        guid: TaskGuid::parse("task").unwrap(),
+        domain: DomainName::parse("cf-tasks").unwrap(),
+        definition: Arc::new(TaskDefinition {
+            resources: Resources { memory_mb: 1, disk_mb: 2, max_pids: 3, root_fs: "fs".into() },
+            placement_tags: vec!["ssd".into()],
+            volume_drivers: vec!["nfs".into()],
+            completion_callback_url: "https://cc/done".into(),
+            annotation: "note".into(),
+            encoded: Bytes::from_static(b"opaque"),
+        }),
+        state: TaskState::Completed,
+        cell_id: Some(CellId::parse("cell").unwrap()),
+        created_ns: 1,
+        updated_ns: 2,
+        first_completed_ns: 3,
+        result: "ok".into(),
+        failed: true,
+        failure_reason: "why".into(),
+        rejection_count: 1,
+        rejection_reason: "full".into(),
+        unknown: Unknown::default(),
+    }
+}
+
+fn domain() -> Domain {
+    Domain {
+        name: DomainName::parse("cf-apps").unwrap(),
+        expires_ns: Domain::NEVER_NS,
+        unknown: Unknown::default(),
+    }
+}
+
+/// In key order, as a scan gives them.
+pub(crate) fn all_kinds() -> Vec<Entity> {
+    vec![Entity::Actual(actual()), Entity::Desired(desired()), Entity::Domain(domain()), Entity::Task(task())]
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![Just(String::new()), "[ -~]{0,12}", "\\PC{0,6}"]
+}
+
+fn id() -> impl Strategy<Value = String> {
+    prop_oneof!["[a-z0-9-]{1,20}", "\\PC{1,10}"]
+}
+
+fn bytes() -> impl Strategy<Value = Bytes> {
+    prop::collection::vec(any::<u8>(), 0..40).prop_map(Bytes::from)
+}
+
+fn texts() -> impl Strategy<Value = Vec<String>> {
+    prop::collection::vec(text(), 0..3)
+}
+
+prop_compose! {
+    fn any_resources()(memory_mb in any::<i32>(), disk_mb in any::<i32>(), max_pids in any::<i32>(), root_fs in text())
+        -> Resources {
+        Resources { memory_mb, disk_mb, max_pids, root_fs }
+    }
+}
+
+prop_compose! {
+    fn any_tag()(epoch in text(), index in any::<u32>()) -> ModificationTag {
+        ModificationTag { epoch: epoch.into(), index }
+    }
+}
+
+fn any_metric_tag() -> impl Strategy<Value = MetricTag> {
+    prop_oneof![text().prop_map(MetricTag::Static), Just(MetricTag::Index), Just(MetricTag::InstanceGuid)]
+}
+
+/// The first, more often than any other.
+fn number() -> impl Strategy<Value = DefinitionNumber> {
+    prop_oneof![Just(1), 2..5u32, 1..=u32::MAX].prop_map(DefinitionNumber)
+}
+
+fn identifier() -> impl Strategy<Value = String> {
+    prop_oneof![3 => Just(String::new()), 1 => text()]
+}
+
+/// What a record has beside what is known: mostly nothing, as in life.
+fn extra() -> impl Strategy<Value = (Bytes, Vec<Carried>)> {
+    // Field 32 and others far behind it: one byte of some value.
+    let field = |(more, value): (u8, u8)| [0x82, 2 + more, 1, value];
+    let unknown = prop::collection::vec((0..8u8, any::<u8>()).prop_map(field), 0..3);
+    // For other versions than this, in the one order.
+    let owner = (prop::sample::select(vec![1, 7, NUMBER.0 - 1, NUMBER.0 + 1]), "[a-b]{0,1}");
+    let carried = prop::collection::btree_map(owner, bytes(), 0..3).prop_map(|entries| {
+        entries.into_iter().map(|((version, record), fields)| Carried { version, record, fields }).collect()
+    });
+    let some = (unknown.prop_map(|fields| Bytes::from(fields.concat())), carried);
+    prop_oneof![3 => Just((Bytes::new(), Vec::new())), 1 => some]
+}
+
+fn unknown_of(extras: impl IntoIterator<Item = (u32, (Bytes, Vec<Carried>))>) -> Extras {
+    let mut noted = Extras::default();
+    for (record, (unknown, carried)) in extras {
+        noted.take_from(record, &mut Kept { message: records::Domain { carried, ..Default::default() }, unknown });
+    }
+    noted
+}
+
+prop_compose! {
+    fn any_definition()(
+        (number, identifier, resources, run_info) in (number(), identifier(), any_resources(), bytes()),
+        (placement_tags, volume_drivers, log_guid, metrics_guid) in (texts(), texts(), text(), text()),
+    ) -> Definition {
+        Definition {
+            number, identifier, resources, placement_tags, volume_drivers, log_guid, metrics_guid, run_info,
+        }
+    }
+}
+
+prop_compose! {
+    pub(crate) fn any_desired()(
+        (guid, name) in (id(), id()),
+        (log_guid, annotation, metrics_guid, username, password) in (text(), text(), text(), text(), text()),
+        (instances, strategy) in any::<(i32, i32)>(),
+        (resources, tag, run_info) in (any_resources(), any_tag(), bytes()),
+        (placement_tags, volume_drivers) in (texts(), texts()),
+        routes in prop::collection::btree_map(text(), bytes(), 0..3).prop_map(Into::into),
+        metric_tags in prop::collection::btree_map(text(), any_metric_tag(), 0..3).prop_map(Into::into),
+        (definition, definition_identifier) in (number(), identifier()),
+        previous in prop::option::of(any_definition()),
+        (first, second, third) in (extra(), extra(), extra()),
+    ) -> DesiredLrp {
+        let previous = previous.filter(|previous: &Definition| previous.number != definition);
+        let mut extras = vec![(SCHEDULE, first), (definition.0, second)];
+        extras.extend(previous.iter().map(|previous| (previous.number.0, third.clone())));
+        let extras = unknown_of(extras);
+        let previous = previous.map(Arc::new);
+        DesiredLrp {
+            process_guid: ProcessGuid::parse(&guid).unwrap(),
+            domain: DomainName::parse(&name).unwrap(),
+            update_strategy: UpdateStrategy(strategy),
+            image_credentials: ImageCredentials { username, password },
+            log_guid, annotation, instances, resources, placement_tags, volume_drivers, routes, metric_tags,
+            metrics_guid, tag, run_info,
+            unknown: extras.packed(),
+            definition, definition_identifier, previous,
+        }
+    }
+}
+
+prop_compose! {
+    fn any_net_info()(
+        (address, instance_address, instance_ipv6_address) in (text(), text(), text()),
+        preferred_address in any::<i32>(),
+        ports in prop::collection::vec(any::<[u32; 4]>(), 0..3),
+    ) -> NetInfo {
+        let ports = ports.into_iter().map(|[container_port, host_port, container_tls_proxy_port, host_tls_proxy_port]| {
+            PortMapping { container_port, host_port, container_tls_proxy_port, host_tls_proxy_port }
+        });
+        NetInfo { address, ports: ports.collect(), instance_address, preferred_address, instance_ipv6_address }
+    }
+}
+
+prop_compose! {
+    fn any_actual()(
+        (guid, name, index) in (id(), id(), any::<i32>()),
+        instance in prop::option::of((id(), id())),
+        (net_info, tag, internal_routes) in (any_net_info(), any_tag(), texts()),
+        (crash_count, since_ns, routable) in any::<(i32, i64, bool)>(),
+        (crash_reason, placement_error, availability_zone) in (text(), text(), text()),
+        state in prop::sample::select(ActualState::ALL.to_vec()),
+        presence in prop::sample::select(vec![Presence::Ordinary, Presence::Evacuating, Presence::Suspect]),
+        metric_tags in prop::option::of(prop::collection::btree_map(text(), text(), 0..3).prop_map(Into::into)),
+        (definition, extra) in (number(), extra()),
+    ) -> ActualLrp {
+        let instance = instance.map(|(instance, cell)| InstanceKey {
+            instance_guid: InstanceGuid::parse(&instance).unwrap(),
+            cell_id: CellId::parse(&cell).unwrap(),
+        });
+        let (process_guid, domain) = (ProcessGuid::parse(&guid).unwrap(), DomainName::parse(&name).unwrap());
+        ActualLrp {
+            key: ActualLrpKey { process_guid, index, domain },
+            instance, net_info, crash_count, crash_reason, state, placement_error, since_ns, tag, presence,
+            internal_routes, metric_tags, routable, availability_zone,
+            definition,
+            unknown: unknown_of([(ONLY, extra)]).packed(),
+        }
+    }
+}
+
+prop_compose! {
+    fn any_task()(
+        (guid, name, cell) in (id(), id(), prop::option::of(id())),
+        (resources, placement_tags, volume_drivers, encoded) in (any_resources(), texts(), texts(), bytes()),
+        (completion_callback_url, annotation, result) in (text(), text(), text()),
+        (failure_reason, rejection_reason) in (text(), text()),
+        (created_ns, updated_ns, first_completed_ns, failed, rejection_count) in any::<(i64, i64, i64, bool, i32)>(),
+        state in prop::sample::select(TaskState::ALL.to_vec()),
+        extra in extra(),
+    ) -> Task {
+        let definition = TaskDefinition {
+            resources, placement_tags, volume_drivers, completion_callback_url, annotation, encoded,
+        };
+        Task {
+            guid: TaskGuid::parse(&guid).unwrap(),
+            domain: DomainName::parse(&name).unwrap(),
+            definition: Arc::new(definition),
+            cell_id: cell.map(|cell| CellId::parse(&cell).unwrap()),
+            state, created_ns, updated_ns, first_completed_ns, result, failed, failure_reason, rejection_count,
+            rejection_reason,
+            unknown: unknown_of([(ONLY, extra)]).packed(),
+        }
+    }
+}
+
+pub(crate) fn any_entity() -> BoxedStrategy<Entity> {
+    // Boxed, because the parts of all kinds together would fill the stack of a test.
+    prop_oneof![
+        any_desired().boxed().prop_map(Entity::Desired),
+        any_actual().boxed().prop_map(Entity::Actual),
+        any_task().boxed().prop_map(Entity::Task),
+        (id(), any::<i64>(), extra()).prop_map(|(name, expires_ns, extra)| {
+            Entity::Domain(Domain {
+                name: DomainName::parse(&name).unwrap(),
+                expires_ns,
+                unknown: unknown_of([(ONLY, extra)]).packed(),
+            })
+        }),
+    ]
+    .boxed()
+}

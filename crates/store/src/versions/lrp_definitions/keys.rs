@@ -1,0 +1,133 @@
+//! Where each record lies. Names are percent-encoded, because a guid may hold any character, also a slash.
+
+use std::fmt::{self, Display};
+
+use super::{ROOT, records};
+use crate::versions::place::escaped;
+
+/// The key of one record, not yet written out. Displaying it gives the key.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place<'a> {
+    Schedule(&'a str),
+    /// Of the DesiredLRP with this guid, the one with this number.
+    Definition(&'a str, u32),
+    /// The domain is part of the record but not of its key: a guid is unique over all domains.
+    Actual(&'a str, i32, &'static str),
+    Task(&'a str),
+    Domain(&'a str),
+}
+
+impl Display for Place<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(ROOT)?;
+        match self {
+            Self::Schedule(guid) => write!(out, "desired/schedule/{}", escaped(guid)),
+            // As many digits as the largest number has, so that the keys of one guid sort by their numbers.
+            Self::Definition(guid, number) => write!(out, "desired/definition/{}/{number:010}", escaped(guid)),
+            Self::Actual(guid, index, presence) => write!(out, "actual/{}/{index}/{presence}", escaped(guid)),
+            Self::Task(guid) => write!(out, "task/{}", escaped(guid)),
+            Self::Domain(name) => write!(out, "domain/{}", escaped(name)),
+        }
+    }
+}
+
+pub(super) fn definition(record: &records::Definition) -> Place<'_> {
+    Place::Definition(&record.process_guid, record.number)
+}
+
+pub(super) fn actual(record: &records::Actual) -> Place<'_> {
+    Place::Actual(&record.process_guid, record.index, presence(record.presence))
+}
+
+/// What the number of a presence is called. One that nobody knows does not get past the loader.
+pub(super) fn presence(number: u32) -> &'static str {
+    match number {
+        1 => "ordinary",
+        2 => "evacuating",
+        3 => "suspect",
+        _ => "unknown",
+    }
+}
+
+/// What kind of record a key names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Schedule,
+    Definition,
+    Actual,
+    Task,
+    Domain,
+}
+
+impl Kind {
+    pub(super) fn of(key: &str) -> Option<Kind> {
+        let below = key.strip_prefix(ROOT)?;
+        let kinds = [
+            ("desired/schedule/", Kind::Schedule),
+            ("desired/definition/", Kind::Definition),
+            ("actual/", Kind::Actual),
+            ("task/", Kind::Task),
+            ("domain/", Kind::Domain),
+        ];
+        kinds.into_iter().find(|(prefix, _)| below.starts_with(prefix)).map(|(_, kind)| kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kv::KEY_BYTES_MAX;
+    use crate::versions::place::is_at;
+    use crate::versions::lrp_definitions::NUMBER;
+    use crate::versions::lrp_definitions::check::ID_BYTES_MAX;
+
+    fn check(place: Place<'_>, key: &str) {
+        assert_eq!(place.to_string(), key);
+    }
+
+    #[test]
+    fn the_layout_is_frozen() {
+        check(Place::Schedule("9f3c-ab_1.x~y"), "/v1794700800/desired/schedule/9f3c-ab_1.x~y");
+        check(Place::Definition("a/b", 7), "/v1794700800/desired/definition/a%2Fb/0000000007");
+        check(Place::Definition("g", u32::MAX), "/v1794700800/desired/definition/g/4294967295");
+        check(Place::Actual("g", 3, presence(1)), "/v1794700800/actual/g/3/ordinary");
+        check(Place::Actual("g", 3, presence(2)), "/v1794700800/actual/g/3/evacuating");
+        check(Place::Actual("g", 3, presence(3)), "/v1794700800/actual/g/3/suspect");
+        check(Place::Task("a/b%"), "/v1794700800/task/a%2Fb%25");
+        check(Place::Domain("cf apps/ü"), "/v1794700800/domain/cf%20apps%2F%C3%BC");
+        assert_eq!(ROOT, format!("/v{NUMBER}/"));
+    }
+
+    #[test]
+    fn the_longest_name_fits_into_a_key() {
+        let longest = "/".repeat(ID_BYTES_MAX);
+        assert!(Place::Actual(&longest, i32::MIN, presence(2)).to_string().len() <= KEY_BYTES_MAX);
+        assert!(Place::Definition(&longest, 1).to_string().len() <= KEY_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_place_is_its_own_key_and_no_other() {
+        let name = "a/b ü";
+        let mut places = vec![Place::Schedule(name), Place::Task(name), Place::Domain(name)];
+        places.extend([1, 10].map(|number| Place::Definition(name, number)));
+        places.extend([1, 3].map(|number| Place::Actual(name, i32::MIN, presence(number))));
+        let keys: Vec<String> = places.iter().map(Place::to_string).collect();
+        for (at, place) in places.iter().enumerate() {
+            for (other, key) in keys.iter().enumerate() {
+                assert_eq!(is_at(place, key), at == other, "{place:?} and {key}");
+            }
+            assert!(!is_at(place, &format!("{}x", keys[at])), "a longer key is another one");
+            assert!(!is_at(place, &keys[at][..keys[at].len() - 1]), "a shorter key is another one");
+            assert!(!is_at(place, &keys[at].replace("%2F", "/")), "a name has one spelling");
+            assert!(!is_at(place, &keys[at].replace("%2F", "%2f")), "a name has one spelling");
+        }
+    }
+
+    #[test]
+    fn a_key_tells_its_kind() {
+        assert_eq!(Kind::of("/v1794700800/desired/definition/x/1"), Some(Kind::Definition));
+        assert_eq!(Kind::of("/v1794700800/desired/schedule/x"), Some(Kind::Schedule));
+        assert_eq!(Kind::of("/v1794700800/desired/other/x"), None);
+        assert_eq!(Kind::of("/v1442529337/task/x"), None);
+    }
+}
