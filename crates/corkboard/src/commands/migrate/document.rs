@@ -20,7 +20,7 @@ impl Document {
 
     /// What this very program says.
     pub(crate) fn from(value: &impl Serialize) -> Result<Self, CommandError> {
-        serde_json::value::to_raw_value(value).map(Self).map_err(unreadable)
+        serde_json::value::to_raw_value(value).map(Self).map_err(|error| unreadable(&error))
     }
 
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, CommandError> {

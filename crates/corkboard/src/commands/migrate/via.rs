@@ -121,7 +121,7 @@ impl From<ErrandError> for CommandError {
             ErrandError::Refused(refused) => {
                 let document = serde_json::to_string(&refused).unwrap_or_default();
                 let Refused { code, message, next, .. } = refused;
-                let refusal = Refusal { code: code.to_owned(), message, next, document };
+                let refusal = Box::new(Refusal { code: code.to_owned(), message, next, document });
                 CommandError::Operator(OperatorError::Refused { status: CONFLICT, refusal })
             }
             error => CommandError::Unfinished(error.to_string()),
