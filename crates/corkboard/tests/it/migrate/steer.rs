@@ -213,7 +213,7 @@ fn rollback_asks_and_names_losses() {
         This takes all records back to data version 1442529338, split_desired_lrp. The server stops by itself at the end. Then start the former release, not this one, which would migrate forward again. If the older version cannot hold everything, nothing is done, and you are told what it is.
         Type 1442529338 or split_desired_lrp to go on: 1442529338
         Going back; the server stops by itself.
-        The server stops by itself at the end. Then start the former release, not this one, which would migrate forward again.
+        Then start the former release, not this one, which would migrate forward again.
         Next: corkboard migrate finalize
     "#]].assert_eq(&shown);
     assert_eq!((code, told), (0, vec![format!(r#"{ROLLBACK} {{"accept_loss":false,"to":1442529338}}"#)]));
