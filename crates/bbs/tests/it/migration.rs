@@ -245,7 +245,7 @@ async fn a_migration_that_closes_the_door_says_why_and_how_far_it_is() {
         assert_eq!(post(&server, "migration/abort", json!({})).await.0, 200);
         in_state(&server, "held").await;
         // Paused before it begins, so that it stays where it can be looked at.
-        let server = start_with(server.stop().await, |config| config.migration.records_per_s_max = 20).await;
+        let server = start_with(server.stop().await, |config| config.migration.records_per_s_max = 40).await;
         assert_eq!(post(&server, "migration/start", json!({})).await.0, 200);
         let server = server.restart().await;
         let body = api::encode(api::models::UpsertDomainRequest { domain: "d".into(), ttl: 0 });

@@ -7,7 +7,8 @@ use crate::data_version::resolve_version;
 use crate::failure::CommandError;
 
 /// Said before, and again when the server has agreed.
-const AFTERWARDS: &str = "Then start the former release, not this one, which would migrate forward again.";
+const AFTERWARDS: &str =
+    "Then start the former release. This one would serve the older data as it is, until `corkboard migrate start`.";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Rollback {
