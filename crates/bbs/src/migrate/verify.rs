@@ -15,14 +15,14 @@ use std::sync::Arc;
 use store::{Op, Version};
 use tokio::time::Instant;
 
-use super::sweep::{count, encode, entries};
+use super::sweep::{Batch, count, encode, entries};
 use super::{Migrator, Outcome, Trouble};
 use crate::board::Board;
 use crate::writer::errand::Seen;
 
-const PAGE_RECORDS: usize = 512;
+const PAGE_RECORDS_MAX: usize = 512;
 /// How many entries are noted before requests get their turn.
-const NOTED_AT_ONCE: usize = 256;
+const NOTED_AT_ONCE_MAX: usize = 256;
 /// An entry that changes each time it is looked at is being stored in both forms each time.
 const LOOKS_MAX: usize = 50;
 /// How many differing keys are named.
@@ -57,12 +57,13 @@ impl Migrator {
     pub(super) async fn verify(&mut self, to: Version) -> Outcome {
         let before = self.parts.board.load_full();
         let mut expected = Expected { hasher: RandomState::new(), records: HashMap::new() };
+        let noted_at_once = Batch::of(&self.parts.settings).entries.min(NOTED_AT_ONCE_MAX);
         let mut begun = Instant::now();
         for (at, seen) in entries(&before).enumerate() {
             expected.note(&encode(to, &seen).map_err(Trouble::Content)?);
-            if at % NOTED_AT_ONCE == NOTED_AT_ONCE - 1 {
+            if at % noted_at_once == noted_at_once - 1 {
                 self.attend().await?;
-                self.pause(begun, NOTED_AT_ONCE as u64).await;
+                self.pause(begun, noted_at_once as u64).await;
                 begun = Instant::now();
             }
         }
@@ -73,13 +74,13 @@ impl Migrator {
 
     /// Reads the whole root. What is as expected is taken off the list; keys that are not are returned.
     async fn compare(&mut self, to: Version, expected: &mut Expected) -> Result<Vec<String>, Trouble> {
+        let limit = Batch::of(&self.parts.settings).entries.min(PAGE_RECORDS_MAX);
         let mut differing = Vec::new();
         let mut after: Option<String> = None;
         loop {
             self.attend().await?;
             let begun = Instant::now();
-            let page =
-                self.parts.store.scan(to.root(), after.as_deref(), PAGE_RECORDS).await.map_err(Trouble::Store)?;
+            let page = self.parts.store.scan(to.root(), after.as_deref(), limit).await.map_err(Trouble::Store)?;
             let read = page.records.len() as u64;
             for (key, value) in page.records {
                 let (key_hash, value_hash) = (expected.key(&key), expected.value(&value));
