@@ -1,10 +1,12 @@
 //! Ways back: before finalization by starting the former release, after it by rolling back.
 
+use std::time::Duration;
+
 use store::Version;
 
 use super::load::{Load, stock};
 use super::site::{Release, Site, done};
-use super::{FORMER, MANUALLY, QUIETLY};
+use super::{FORMER, MANUALLY, QUIETLY, SLOWLY};
 use crate::durability::dice::Dice;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -70,7 +72,6 @@ async fn after_finalization_a_rollback_leaves_everything_to_the_former_release()
     let load = Load::start(&site, &mut dice);
     load.more(60).await;
 
-    // The server may go at any moment from here on; until then it serves.
     site.leave();
     let asked = site.run(&["migrate", "rollback", "--to", FORMER.name(), "--yes"]);
     assert!(done(&asked).contains("rolling back"), "{asked:?}");
@@ -97,4 +98,33 @@ async fn after_finalization_a_rollback_leaves_everything_to_the_former_release()
     site.start(Release::Former, QUIETLY).await;
     load.more(30).await;
     load.check(&site, &stock).await;
+}
+
+const KILLS: usize = 3;
+/// Less than a rollback takes at that pace.
+const KILL_DELAY_MAX_MS: u64 = 600;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rollback_that_is_killed_has_not_happened() {
+    let mut dice = Dice::from_environment();
+    let mut site = Site::new();
+    site.start(Release::Newest, SLOWLY).await;
+    let stock = stock(&site).await;
+    let load = Load::start(&site, &mut dice);
+    for _ in 0..KILLS {
+        load.more(1 + dice.below(40)).await;
+        site.leave();
+        done(&site.run(&["migrate", "rollback", "--to", FORMER.name(), "--yes"]));
+        tokio::time::sleep(Duration::from_millis(dice.below(KILL_DELAY_MAX_MS))).await;
+        site.kill();
+        site.start(Release::Newest, SLOWLY).await;
+    }
+    site.until_state("none").await;
+    load.more(30).await;
+    let history = site.history().await;
+    assert_eq!(history.iter().filter(|what| *what == "rollback_begun").count(), KILLS, "{history:?}");
+    assert!(!history.contains(&"rolled_back".to_owned()), "{history:?}");
+    load.check(&site, &stock).await;
+    site.terminate().await;
+    assert_eq!(site.versions().await, (Version::LATEST.number(), Version::LATEST.number()));
 }

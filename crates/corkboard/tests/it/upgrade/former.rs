@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 /// Where the former release is.
 pub(super) fn former() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| std::env::var_os("TWO_OLD").map(PathBuf::from).unwrap_or_else(build))
+    BUILT.get_or_init(build)
 }
 
 /// The one that is tested.

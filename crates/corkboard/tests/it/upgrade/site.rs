@@ -32,12 +32,13 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
-    /// None is there, or the one that is was told to leave.
     Absent,
     /// It may answer 503, and says why.
     Starting,
     /// It has answered somebody.
     Serving,
+    /// It was told to go, and may be gone at any moment.
+    Leaving,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,9 +118,13 @@ impl Site {
         finish(&mut program_at(release.binary(), &["bbs", "--config", utf8(&self.configure(more))]))
     }
 
-    /// From here on nobody is promised an answer.
+    /// From here on nobody is promised an answer. Clients go on calling.
     pub(super) fn leave(&self) {
-        self.lives.send_modify(|life| life.presence = Presence::Absent);
+        self.enter(Presence::Leaving);
+    }
+
+    fn enter(&self, presence: Presence) {
+        self.lives.send_modify(|life| life.presence = presence);
     }
 
     /// SIGKILL: nothing is flushed, nothing is said.
@@ -128,6 +133,7 @@ impl Site {
         let mut child = self.child.take().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
+        self.enter(Presence::Absent);
     }
 
     /// SIGTERM, and the exit code.
@@ -137,10 +143,11 @@ impl Site {
         self.ended().await
     }
 
-    /// Waits for a server that ends by itself, and gives its exit code.
+    /// Waits for a server that was told to go, and gives its exit code.
     pub(super) async fn ended(&mut self) -> i32 {
         let mut child = self.child.take().unwrap();
         let status = tokio::task::spawn_blocking(move || child.wait().unwrap()).await.unwrap();
+        self.enter(Presence::Absent);
         status.code().expect("it was not killed")
     }
 
