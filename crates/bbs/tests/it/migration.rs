@@ -187,6 +187,9 @@ async fn what_changes_during_the_sweep_is_in_both_forms() {
             client.remove_desired_lrp(&guid).await.unwrap_or_default();
         }
         client.desire_lrp(samples::lrp(&format!("new-{changes}"), 1)).await.unwrap();
+        // Comes and goes while the copies are being compared.
+        client.desire_lrp(samples::lrp("guest", 2)).await.unwrap();
+        client.remove_desired_lrp("guest").await.unwrap();
         changes += 1;
     }
     assert!(changes > 50, "the sweep met too few changes: {changes}");
