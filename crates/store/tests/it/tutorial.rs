@@ -4,6 +4,8 @@
 //! document says happens to the keys of a store happens. The versions are toys in the shape of the real ones; the chain that
 //! the store itself walks has no room for toys, so a migration is acted out below in its four moves.
 
+#![expect(clippy::disallowed_names, reason = "the worked example is about records of these names")]
+
 mod bar_becomes_quux;
 mod first_things;
 mod promises;

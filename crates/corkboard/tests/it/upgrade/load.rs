@@ -85,7 +85,6 @@ impl Load {
             records += world.lrps.len() + world.rows.len() + world.tasks.len() + world.domains.len();
         }
         assert_eq!(census.records(), records, "there are records that nobody wrote");
-        println!("{:?}", self.tally);
     }
 }
 
