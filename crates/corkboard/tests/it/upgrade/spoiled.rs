@@ -73,9 +73,6 @@ async fn a_wiped_store_is_noticed_and_nothing_is_stopped_until_it_is_confirmed()
     site.start(Release::Newest, CONVERGE).await;
     done(&site.run(&["create-desired-lrp", LRP]));
     site.terminate().await;
-    // A node notes at its start, and now and then, that its store holds data.
-    site.start(Release::Newest, CONVERGE).await;
-    site.terminate().await;
     std::fs::remove_dir_all(site.store_dir()).unwrap();
 
     site.start(Release::Newest, CONVERGE).await;
