@@ -417,7 +417,7 @@ impl Migrator {
         control.steps.push(step);
         self.control(control).await?;
         self.history_next += 1;
-        tracing::info!(what = %entry.what, from = %self.current.number(), to = ?to.map(|to| to.0), detail, "migration");
+        tracing::info!(what = %entry.what, from = self.current.number().0, to = to.map(|to| to.0), detail, "migration");
         Ok(())
     }
 
