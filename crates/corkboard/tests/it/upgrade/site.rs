@@ -146,7 +146,18 @@ impl Site {
     /// Waits for a server that was told to go, and gives its exit code.
     pub(super) async fn ended(&mut self) -> i32 {
         let mut child = self.child.take().unwrap();
-        let status = tokio::task::spawn_blocking(move || child.wait().unwrap()).await.unwrap();
+        let waiting = async {
+            loop {
+                match child.try_wait().unwrap() {
+                    Some(status) => break status,
+                    None => tokio::time::sleep(LOOK_AGAIN).await,
+                }
+            }
+        };
+        let Ok(status) = tokio::time::timeout(PATIENCE, waiting).await else {
+            self.child = Some(child);
+            panic!("it did not end: {}", self.logged());
+        };
         self.enter(Presence::Absent);
         status.code().expect("it was not killed")
     }
@@ -241,7 +252,8 @@ pub(super) fn done(outcome: &Outcome) -> &str {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // A test that panics must not panic again here.
+        // A test that panics must not panic again here, and its clients need not either.
+        self.leave();
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
             let _ = child.wait();
