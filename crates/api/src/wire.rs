@@ -99,7 +99,11 @@ mod tests {
             }],
             ..Default::default()
         };
-        let update = models::DesiredLrpUpdate { image_password: Some("hunter2".into()), ..Default::default() };
+        let update = models::DesiredLrpUpdate {
+            image_password: Some("hunter2".into()),
+            desired_lrp: Some(lrp.clone()),
+            ..Default::default()
+        };
         let task = models::TaskDefinition { image_password: "hunter2".into(), ..Default::default() };
         let text = format!("{lrp:?} {update:?} {task:?}");
         for secret in ["hunter2", "s3cret", "topsecret", "pw1"] {

@@ -54,6 +54,7 @@ pub struct Metrics {
     pub tasks_failed: CellCounter,
     pub tasks_succeeded: CellCounter,
     pub convergence: Convergence,
+    pub migration: Migration,
     domains: Family<DomainLabel, Gauge>,
     fresh_before: Mutex<Vec<String>>,
 }
@@ -93,6 +94,21 @@ pub struct Convergence {
     pub tasks_running: Gauge,
     pub tasks_completed: Gauge,
     pub tasks_resolving: Gauge,
+}
+
+/// How far a migration is; read from its status when somebody asks.
+#[derive(Debug, Default)]
+pub struct Migration {
+    pub current_version: Gauge,
+    pub target_version: Gauge,
+    pub under_way: Gauge,
+    pub waits_for_operator: Gauge,
+    pub blocked: Gauge,
+    pub records_done: Gauge,
+    pub records_total: Gauge,
+    pub eta_s: Gauge,
+    pub last_progress_s: Gauge,
+    pub duration_s: Gauge<f64, AtomicU64>,
 }
 
 impl Metrics {
@@ -140,12 +156,14 @@ impl Metrics {
             tasks_failed: cell_counter(&mut registry, "tasks_failed", "Tasks that failed, by cell"),
             tasks_succeeded: cell_counter(&mut registry, "tasks_succeeded", "Tasks that succeeded, by cell"),
             convergence: Convergence::default(),
+            migration: Migration::default(),
             domains: Family::default(),
             fresh_before: Mutex::default(),
             registry: Registry::default(),
         };
         registry.register("domain", "1 while the domain is fresh", metrics.domains.clone());
         metrics.convergence.register(&mut registry);
+        metrics.migration.register(&mut registry);
         Arc::new(Self { registry, ..metrics })
     }
 
@@ -228,6 +246,26 @@ impl Convergence {
         for (name, help, gauge) in gauges {
             registry.register(name, help, gauge.clone());
         }
+    }
+}
+
+impl Migration {
+    fn register(&self, registry: &mut Registry) {
+        let gauges = [
+            ("data_version_current", "The data version that is served", &self.current_version),
+            ("data_version_target", "The data version that a migration goes to", &self.target_version),
+            ("migration_under_way", "1 while a migration, a rollback or a clean-up works", &self.under_way),
+            ("migration_waits_for_operator", "1 while it is held, paused or ready", &self.waits_for_operator),
+            ("migration_blocked", "1 while it is blocked or has failed", &self.blocked),
+            ("migration_records_done", "How far the present stage is", &self.records_done),
+            ("migration_records", "How much the present stage has to do", &self.records_total),
+            ("migration_eta_seconds", "Time left of the present stage", &self.eta_s),
+            ("migration_last_progress_seconds", "Time since it last moved", &self.last_progress_s),
+        ];
+        for (name, help, gauge) in gauges {
+            registry.register(name, help, gauge.clone());
+        }
+        registry.register("migration_duration_seconds", "Length of the last migration", self.duration_s.clone());
     }
 }
 

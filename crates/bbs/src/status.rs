@@ -126,6 +126,9 @@ impl StatusSource {
         if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
             self.metrics.open_files.set(i64::try_from(open.count()).unwrap_or(i64::MAX));
         }
+        if let Some(operations) = self.phase.operations() {
+            operations.tracker.measure(&self.metrics.migration);
+        }
         if let Some(app) = self.phase.app() {
             let board = app.board.load();
             let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);

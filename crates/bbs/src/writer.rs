@@ -111,7 +111,7 @@ impl Writer {
         self.read_only.store(read_only, Ordering::Release);
     }
 
-    /// Stores entries in another form, those that have not changed since they were seen.
+    /// Stores entries in another form.
     pub async fn rewrite(&self, rewrites: Vec<Rewrite>) -> Result<(), WriteError> {
         self.send(|reply| Request::Rewrite { rewrites, reply }).await.map(|_| ())
     }

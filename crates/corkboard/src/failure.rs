@@ -66,7 +66,7 @@ pub(crate) enum Failure {
     },
     /// The operator's API said no, in words.
     #[error("{}{}", refusal.message, losses(refusal))]
-    Refused { status: u16, refusal: Refusal },
+    Refused { status: u16, refusal: Box<Refusal> },
     #[error("cannot talk to the server at {}", address.url)]
     Operator {
         address: Address,
@@ -281,7 +281,7 @@ mod tests {
 
     fn refused(status: u16, document: &str) -> Failure {
         let refusal: Refusal = serde_json::from_str(document).unwrap();
-        let refusal = Refusal { document: document.to_owned(), ..refusal };
+        let refusal = Box::new(Refusal { document: document.to_owned(), ..refusal });
         let address = Address { url: String::new(), origin: Origin::Bbs };
         Failure::of_command(OperatorError::Refused { status, refusal }.into(), address).unwrap()
     }

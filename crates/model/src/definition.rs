@@ -50,9 +50,29 @@ pub struct Definition {
     pub run_info: Bytes,
 }
 
+/// A definition as a client sends it: it has no number yet.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NewDefinition {
+    /// What the client calls it.
+    pub identifier: String,
+    pub resources: Resources,
+    pub placement_tags: Vec<String>,
+    pub volume_drivers: Vec<String>,
+    pub log_guid: String,
+    pub metrics_guid: String,
+    /// What only the cell needs, encoded by the API crate.
+    pub run_info: Bytes,
+}
+
 /// The run info holds environment values.
 impl fmt::Debug for Definition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Definition({} {:?})", self.number, self.identifier)
+    }
+}
+
+impl fmt::Debug for NewDefinition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NewDefinition({:?})", self.identifier)
     }
 }

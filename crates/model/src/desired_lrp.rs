@@ -11,8 +11,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::{
-    ActualLrpKey, Definition, DefinitionNumber, DomainName, InstanceKey, ModificationTag, Packed, PackedValue,
-    ProcessGuid, Unknown,
+    ActualLrpKey, Definition, DefinitionNumber, DomainName, InstanceKey, ModificationTag, NewDefinition, Packed,
+    PackedValue, ProcessGuid, Refusal, Unknown,
 };
 
 /// The routing key whose value names the internal host names of every instance. No other key is interpreted.
@@ -127,13 +127,22 @@ pub struct DesiredUpdate {
     pub annotation: Option<String>,
     pub metric_tags: Option<Packed<MetricTag>>,
     pub image_credentials: Option<ImageCredentials>,
+    pub update_strategy: Option<UpdateStrategy>,
+    pub definition: Option<NewDefinition>,
+    /// The domain that the client takes the process to be in. It cannot be changed.
+    pub domain: Option<DomainName>,
 }
 
 impl DesiredLrp {
     /// The record after an update. The tag grows even when the update is empty.
-    #[must_use]
-    pub fn updated(&self, update: DesiredUpdate) -> Self {
-        let mut next = self.clone();
+    pub fn updated(&self, update: DesiredUpdate) -> Result<Self, Refusal> {
+        if update.domain.is_some_and(|domain| domain != self.domain) {
+            return Err(Refusal::OtherDomain);
+        }
+        let mut next = match update.definition {
+            Some(definition) => self.redefined(definition)?,
+            None => self.clone(),
+        };
         next.tag = self.tag.next();
         if let Some(instances) = update.instances {
             next.instances = instances;
@@ -150,7 +159,55 @@ impl DesiredLrp {
         if let Some(credentials) = update.image_credentials {
             next.image_credentials = credentials;
         }
-        next
+        if let Some(strategy) = update.update_strategy {
+            next.update_strategy = strategy;
+        }
+        Ok(next)
+    }
+
+    /// Instances may still run the definition before the present one, so there is no room for a third.
+    fn redefined(&self, new: NewDefinition) -> Result<Self, Refusal> {
+        if new.identifier == self.definition_identifier {
+            return Err(Refusal::DefinitionInUse { identifier: new.identifier });
+        }
+        if let Some(previous) = &self.previous {
+            return Err(Refusal::UpdateInProgress {
+                process_guid: self.process_guid.clone(),
+                present: self.definition_identifier.clone(),
+                previous: previous.identifier.clone(),
+            });
+        }
+        Ok(Self {
+            resources: new.resources,
+            placement_tags: new.placement_tags,
+            volume_drivers: new.volume_drivers,
+            log_guid: new.log_guid,
+            metrics_guid: new.metrics_guid,
+            run_info: new.run_info,
+            definition: self.definition.next(),
+            definition_identifier: new.identifier,
+            previous: Some(Arc::new(self.present_definition())),
+            ..self.clone()
+        })
+    }
+
+    fn present_definition(&self) -> Definition {
+        Definition {
+            number: self.definition,
+            identifier: self.definition_identifier.clone(),
+            resources: self.resources.clone(),
+            placement_tags: self.placement_tags.clone(),
+            volume_drivers: self.volume_drivers.clone(),
+            log_guid: self.log_guid.clone(),
+            metrics_guid: self.metrics_guid.clone(),
+            run_info: self.run_info.clone(),
+        }
+    }
+
+    /// The record once no instance runs the definition before.
+    #[must_use]
+    pub fn without_previous(&self) -> Self {
+        Self { previous: None, tag: self.tag.next(), ..self.clone() }
     }
 
     pub fn internal_router(&self) -> Option<&[u8]> {
@@ -164,5 +221,141 @@ impl DesiredLrp {
     /// The metric tags as the container of this instance should emit them.
     pub fn resolved_tags(&self, index: i32, instance: &InstanceKey) -> BTreeMap<String, String> {
         self.metric_tags.iter().map(|(name, tag)| (name.to_owned(), tag.resolve(index, instance))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn lrp() -> DesiredLrp {
+        DesiredLrp {
+            process_guid: ProcessGuid::parse("app").unwrap(),
+            domain: DomainName::parse("domain").unwrap(),
+            log_guid: "log".into(),
+            annotation: "note".into(),
+            instances: 3,
+            resources: Resources { memory_mb: 1, ..Resources::default() },
+            placement_tags: vec!["old".into()],
+            volume_drivers: vec!["nfs".into()],
+            routes: Packed::default(),
+            metric_tags: Packed::default(),
+            metrics_guid: "metrics".into(),
+            update_strategy: UpdateStrategy::ROLLING,
+            image_credentials: ImageCredentials::default(),
+            tag: ModificationTag::first("epoch".into()),
+            run_info: Bytes::from_static(b"old"),
+            definition: DefinitionNumber::FIRST,
+            definition_identifier: String::new(),
+            previous: None,
+            unknown: Unknown::default(),
+        }
+    }
+
+    fn definition(identifier: &str) -> NewDefinition {
+        NewDefinition {
+            identifier: identifier.into(),
+            resources: Resources { memory_mb: 2, ..Resources::default() },
+            placement_tags: vec!["new".into()],
+            volume_drivers: vec![],
+            log_guid: "new log".into(),
+            metrics_guid: "new metrics".into(),
+            run_info: Bytes::from_static(b"new"),
+        }
+    }
+
+    fn to(identifier: &str) -> DesiredUpdate {
+        DesiredUpdate { definition: Some(definition(identifier)), ..DesiredUpdate::default() }
+    }
+
+    #[test]
+    fn a_new_definition_replaces_its_parts_and_keeps_the_old_ones_beside_them() {
+        let (before, new) = (lrp(), definition("v2"));
+        let after = before.updated(DesiredUpdate { instances: Some(5), ..to("v2") }).unwrap();
+        let old = Definition {
+            number: DefinitionNumber(1),
+            identifier: String::new(),
+            resources: before.resources.clone(),
+            placement_tags: before.placement_tags.clone(),
+            volume_drivers: before.volume_drivers.clone(),
+            log_guid: before.log_guid.clone(),
+            metrics_guid: before.metrics_guid.clone(),
+            run_info: before.run_info.clone(),
+        };
+        let expected = DesiredLrp {
+            instances: 5,
+            tag: before.tag.next(),
+            resources: new.resources,
+            placement_tags: new.placement_tags,
+            volume_drivers: new.volume_drivers,
+            log_guid: new.log_guid,
+            metrics_guid: new.metrics_guid,
+            run_info: new.run_info,
+            definition: DefinitionNumber(2),
+            definition_identifier: "v2".into(),
+            previous: Some(Arc::new(old)),
+            ..before
+        };
+        assert_eq!(after, expected);
+        let ended = after.without_previous();
+        assert_eq!(ended, DesiredLrp { previous: None, tag: after.tag.next(), ..after });
+        let third = ended.updated(to("v1")).unwrap();
+        assert_eq!((third.definition, third.previous.unwrap().number), (DefinitionNumber(3), DefinitionNumber(2)));
+    }
+
+    fn check(lrp: &DesiredLrp, update: DesiredUpdate, expected: &Expect) {
+        expected.assert_eq(&lrp.updated(update).unwrap_err().to_string());
+    }
+
+    #[test]
+    fn one_update_at_a_time_and_no_identifier_twice() {
+        let second = lrp().updated(to("v2")).unwrap();
+        let third = second.without_previous().updated(to("v3")).unwrap();
+        check(
+            &second,
+            to("v3"),
+            &expect![[
+                r#"the update to the definition "v2" is not finished, because instances still have the first definition; nothing was changed. Send this again when all of them have been replaced; `corkboard retire-actual-lrp app INDEX` replaces one"#
+            ]],
+        );
+        check(
+            &third,
+            to("v2"),
+            &expect![[
+                r#"the update to the definition "v3" is not finished, because instances still have the definition "v2"; nothing was changed. Send this again when all of them have been replaced; `corkboard retire-actual-lrp app INDEX` replaces one"#
+            ]],
+        );
+        check(
+            &third,
+            to("v3"),
+            &expect![[
+                r#"the definition "v3" is the one in use already; nothing was changed. A new definition needs an identifier of its own"#
+            ]],
+        );
+        check(
+            &second.without_previous(),
+            to("v2"),
+            &expect![[
+                r#"the definition "v2" is the one in use already; nothing was changed. A new definition needs an identifier of its own"#
+            ]],
+        );
+        let elsewhere = DesiredUpdate { domain: Some(DomainName::parse("other").unwrap()), ..to("v2") };
+        check(
+            &lrp(),
+            elsewhere,
+            &expect![
+                "the domain of a desired LRP cannot be changed; nothing was changed. Leave it out of the new definition"
+            ],
+        );
+    }
+
+    #[test]
+    fn what_is_no_definition_can_be_updated_at_any_time() {
+        let second = lrp().updated(to("v2")).unwrap();
+        let update = DesiredUpdate { annotation: Some("new".into()), domain: Some(lrp().domain), ..Default::default() };
+        let after = second.updated(update).unwrap();
+        assert_eq!(after, DesiredLrp { annotation: "new".into(), tag: second.tag.next(), ..second });
     }
 }

@@ -29,7 +29,7 @@ mod unknown;
 
 pub use actual_lrp::{ActualLrp, ActualLrpKey, ActualState, InstanceKey, NetInfo, PortMapping, Presence, Report};
 pub use cell::Cell;
-pub use definition::{Definition, DefinitionNumber};
+pub use definition::{Definition, DefinitionNumber, NewDefinition};
 pub use desired_lrp::{DesiredLrp, DesiredUpdate, ImageCredentials, MetricTag, Resources, UpdateStrategy};
 pub use domain::Domain;
 pub use ids::{CellId, DomainName, ID_BYTES_MAX, IdError, InstanceGuid, ProcessGuid, TaskGuid};

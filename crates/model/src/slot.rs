@@ -10,6 +10,7 @@ use crate::actual_lrp::table::{Move, Standing, Verdict, judge};
 use crate::{ActualLrp, ActualLrpKey, ActualState, InstanceKey, ModificationTag, Nanos, Presence, Refusal, Report};
 
 mod converge;
+mod definition;
 mod evacuate;
 
 pub use evacuate::{Evacuation, EvacuationPolicy, RunningEvacuation};

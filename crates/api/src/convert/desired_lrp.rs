@@ -11,12 +11,13 @@
 //! The run info, most of the bytes, is shared by all versions of a record: scaling an app copies a few hundred bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem::take;
 
 use bytes::{BufMut, Bytes};
 use model::desired_lrp::INTERNAL_ROUTER;
 use model::{
     DefinitionNumber, DesiredLrp, DesiredUpdate, DomainName, IdError, ImageCredentials, MetricTag, ModificationTag,
-    Packed, ProcessGuid, Resources, Unknown, UpdateStrategy,
+    NewDefinition, Packed, ProcessGuid, Resources, Unknown, UpdateStrategy,
 };
 use prost::Message;
 use prost::encoding::{WireType, decode_key, skip_field};
@@ -134,57 +135,114 @@ pub fn desired_lrp(lrp: &DesiredLrp) -> models::DesiredLrp {
 
 /// A validated request becomes a record. What the server owns (the tag, a deprecated timeout) is not taken from the client.
 pub fn desire(wire: models::DesiredLrp, epoch: std::sync::Arc<str>) -> Result<DesiredLrp, IntakeError> {
-    let volume_drivers = wire.volume_mounts.iter().map(|mount| mount.driver.clone()).collect();
-    let mut wire = wire;
-    let mut seen = BTreeSet::new();
-    wire.ports.retain(|port| seen.insert(*port));
-    wire.deprecated_start_timeout_s = 0;
-    wire.modification_tag = None;
-    let routes = compact_routes(wire.routes.take().unwrap_or_default())?.into();
-    let lrp = DesiredLrp {
-        process_guid: ProcessGuid::parse(&std::mem::take(&mut wire.process_guid))?,
-        domain: DomainName::parse(&std::mem::take(&mut wire.domain))?,
-        log_guid: std::mem::take(&mut wire.log_guid),
-        annotation: std::mem::take(&mut wire.annotation),
-        instances: std::mem::take(&mut wire.instances),
-        resources: Resources {
-            memory_mb: std::mem::take(&mut wire.memory_mb),
-            disk_mb: std::mem::take(&mut wire.disk_mb),
-            max_pids: std::mem::take(&mut wire.max_pids),
-            root_fs: std::mem::take(&mut wire.root_fs),
-        },
-        placement_tags: std::mem::take(&mut wire.placement_tags),
-        volume_drivers,
+    let parts = Parts::of(wire, String::new());
+    let definition = parts.definition;
+    let routes = compact_routes(parts.routes)?.into();
+    Ok(DesiredLrp {
+        process_guid: ProcessGuid::parse(&parts.process_guid)?,
+        domain: DomainName::parse(&parts.domain)?,
+        log_guid: definition.log_guid,
+        annotation: parts.annotation,
+        instances: parts.instances,
+        resources: definition.resources,
+        placement_tags: definition.placement_tags,
+        volume_drivers: definition.volume_drivers,
         routes,
-        metric_tags: metric_tags(std::mem::take(&mut wire.metric_tags)),
-        metrics_guid: std::mem::take(&mut wire.metrics_guid),
-        update_strategy: UpdateStrategy(std::mem::take(&mut wire.update_strategy)),
-        image_credentials: ImageCredentials {
-            username: std::mem::take(&mut wire.image_username),
-            password: std::mem::take(&mut wire.image_password),
-        },
+        metric_tags: parts.metric_tags,
+        metrics_guid: definition.metrics_guid,
+        update_strategy: parts.update_strategy,
+        image_credentials: parts.image_credentials,
         tag: ModificationTag::first(epoch),
-        run_info: Bytes::new(),
+        run_info: definition.run_info,
         definition: DefinitionNumber::FIRST,
-        definition_identifier: String::new(),
+        definition_identifier: definition.identifier,
         previous: None,
         unknown: Unknown::default(),
-    };
-    // What is left in the message is the run info.
-    Ok(DesiredLrp { run_info: wire.encode_to_vec().into(), ..lrp })
+    })
 }
 
+/// A validated update. A definition in it replaces all that `DesireLRP` sets except what the update names itself: the number
+/// of instances, routes and annotation always, metric tags and credentials where it has them.
 pub fn update(wire: models::DesiredLrpUpdate) -> Result<DesiredUpdate, IntakeError> {
+    let mut update = match (wire.desired_lrp, wire.update_identifier) {
+        (Some(lrp), Some(identifier)) => redefine(lrp, identifier)?,
+        _ => DesiredUpdate::default(),
+    };
+    update.instances = wire.instances;
+    update.routes = wire.routes.map(compact_routes).transpose()?.map(Into::into);
+    update.annotation = wire.annotation;
+    if !wire.metric_tags.is_empty() {
+        update.metric_tags = Some(metric_tags(wire.metric_tags));
+    }
+    if let (Some(username), Some(password)) = (wire.image_username, wire.image_password) {
+        update.image_credentials = Some(ImageCredentials { username, password });
+    }
+    Ok(update)
+}
+
+fn redefine(wire: models::DesiredLrp, identifier: String) -> Result<DesiredUpdate, IntakeError> {
+    let parts = Parts::of(wire, identifier);
+    let domain = if parts.domain.is_empty() { None } else { Some(DomainName::parse(&parts.domain)?) };
     Ok(DesiredUpdate {
-        instances: wire.instances,
-        routes: wire.routes.map(compact_routes).transpose()?.map(Into::into),
-        annotation: wire.annotation,
-        metric_tags: Some(metric_tags(wire.metric_tags)).filter(|tags| !tags.is_empty()),
-        image_credentials: match (wire.image_username, wire.image_password) {
-            (Some(username), Some(password)) => Some(ImageCredentials { username, password }),
-            _ => None,
-        },
+        metric_tags: Some(parts.metric_tags),
+        image_credentials: Some(parts.image_credentials),
+        update_strategy: Some(parts.update_strategy),
+        definition: Some(parts.definition),
+        domain,
+        ..DesiredUpdate::default()
     })
+}
+
+/// The message taken apart: the definition, and what belongs to the process whatever it runs.
+struct Parts {
+    process_guid: String,
+    domain: String,
+    annotation: String,
+    instances: i32,
+    routes: models::ProtoRoutes,
+    metric_tags: Packed<MetricTag>,
+    update_strategy: UpdateStrategy,
+    image_credentials: ImageCredentials,
+    definition: NewDefinition,
+}
+
+impl Parts {
+    fn of(mut wire: models::DesiredLrp, identifier: String) -> Self {
+        let mut seen = BTreeSet::new();
+        wire.ports.retain(|port| seen.insert(*port));
+        wire.deprecated_start_timeout_s = 0;
+        wire.modification_tag = None;
+        let parts = Self {
+            process_guid: take(&mut wire.process_guid),
+            domain: take(&mut wire.domain),
+            annotation: take(&mut wire.annotation),
+            instances: take(&mut wire.instances),
+            routes: wire.routes.take().unwrap_or_default(),
+            metric_tags: metric_tags(take(&mut wire.metric_tags)),
+            update_strategy: UpdateStrategy(take(&mut wire.update_strategy)),
+            image_credentials: ImageCredentials {
+                username: take(&mut wire.image_username),
+                password: take(&mut wire.image_password),
+            },
+            definition: NewDefinition {
+                identifier,
+                resources: Resources {
+                    memory_mb: take(&mut wire.memory_mb),
+                    disk_mb: take(&mut wire.disk_mb),
+                    max_pids: take(&mut wire.max_pids),
+                    root_fs: take(&mut wire.root_fs),
+                },
+                placement_tags: take(&mut wire.placement_tags),
+                volume_drivers: wire.volume_mounts.iter().map(|mount| mount.driver.clone()).collect(),
+                log_guid: take(&mut wire.log_guid),
+                metrics_guid: take(&mut wire.metrics_guid),
+                run_info: Bytes::new(),
+            },
+        };
+        // What is left in the message is the run info.
+        let definition = NewDefinition { run_info: wire.encode_to_vec().into(), ..parts.definition };
+        Self { definition, ..parts }
+    }
 }
 
 /// The host names that the internal router should know for this LRP; `None` when the route has an unknown shape.

@@ -83,10 +83,36 @@ fn a_desired_lrp_reads_back_as_it_was_desired() {
 #[test]
 fn scaling_shares_the_run_info() {
     let before = stored();
-    let after = before.updated(DesiredUpdate { instances: Some(7), ..Default::default() });
+    let after = before.updated(DesiredUpdate { instances: Some(7), ..Default::default() }).unwrap();
     assert_eq!(before.run_info.as_ptr(), after.run_info.as_ptr());
     assert_eq!(read(&after).instances, 7);
     assert_eq!(read(&after).modification_tag.unwrap().index, 1);
+}
+
+#[test]
+fn a_definition_in_an_update_is_what_the_same_lrp_would_be_desired_with() {
+    let wire = models::DesiredLrp { memory_mb: 99, update_strategy: 1, ..wire_lrp() };
+    let update = models::DesiredLrpUpdate {
+        desired_lrp: Some(wire.clone()),
+        update_identifier: Some("v2".into()),
+        ..Default::default()
+    };
+    let update = desired_lrp::update(update).unwrap();
+    assert_eq!((&update.instances, &update.routes, &update.annotation), (&None, &None, &None));
+    let empty = model::DesiredLrp { annotation: String::new(), instances: 0, ..stored() };
+    let after = empty.updated(update).unwrap();
+    let desired = desired_lrp::desire(wire, "epoch".into()).unwrap();
+    let expected = model::DesiredLrp {
+        annotation: String::new(),
+        instances: 0,
+        tag: after.tag.clone(),
+        definition: model::DefinitionNumber(2),
+        definition_identifier: "v2".into(),
+        previous: after.previous.clone(),
+        ..desired
+    };
+    assert_eq!(after, expected);
+    assert_eq!(format!("{:?}", after.previous), "Some(Definition(1 \"\"))");
 }
 
 #[test]

@@ -51,6 +51,12 @@ fn explicit_presence_survives_zero() {
     both_ways(ResourceLimits { nofile: Some(0), nproc: None }, "08 00");
     both_ways(ActualLrPsRequest { index: Some(0), ..Default::default() }, "20 00");
     both_ways(DesiredLrpUpdate { routes: Some(ProtoRoutes::default()), ..Default::default() }, "12 00");
+    let definition = DesiredLrpUpdate {
+        desired_lrp: Some(DesiredLrp { memory_mb: 1, ..Default::default() }),
+        update_identifier: Some("v".into()),
+        ..Default::default()
+    };
+    both_ways(definition, "a2 06 02 58 01 aa 06 01 76");
     let start = StartActualLrpRequest {
         actual_lrp_key: Some(ActualLrpKey::default()),
         actual_lrp_instance_key: Some(ActualLrpInstanceKey::default()),

@@ -300,6 +300,20 @@ fn an_update_tells_clearing_from_leaving() {
 }
 
 #[test]
+fn an_update_may_hold_a_definition() {
+    let json = r#"{"desired_lrp":{"rootfs":"docker:///a","memory_mb":64},"update_identifier":"v2"}"#;
+    let update = DesiredLrpUpdate {
+        desired_lrp: Some(DesiredLrp { root_fs: "docker:///a".into(), memory_mb: 64, ..Default::default() }),
+        update_identifier: Some("v2".into()),
+        ..Default::default()
+    };
+    assert_eq!(from_str::<DesiredLrpUpdate>(json).unwrap(), update);
+    assert_eq!(from_str::<DesiredLrpUpdate>(&to_string(&update)).unwrap(), update);
+    let nulls = r#"{"desired_lrp":null,"update_identifier":null}"#;
+    assert_eq!(from_str::<DesiredLrpUpdate>(nulls).unwrap(), DesiredLrpUpdate::default());
+}
+
+#[test]
 fn what_html_would_misread_is_escaped() {
     let text = to_string("<a href=\"x&y\">\u{2028}\u{2029}é\n\u{1}");
     expect![[r#""\u003ca href=\"x\u0026y\"\u003e\u2028\u2029é\n\u0001""#]].assert_eq(&text);

@@ -27,6 +27,9 @@ pub const ANNOTATION_BYTES_MAX: usize = 10 * 1024;
 /// Every instance is a record of its own; a request for billions would exhaust the server before anything else failed.
 pub const INSTANCES_MAX: i32 = 100_000;
 
+/// What a client may call a definition: printable ASCII, because it is quoted in messages and compared by people.
+const UPDATE_IDENTIFIER_BYTES_MAX: usize = 255;
+
 /// Minus one means "no limit".
 pub(super) const LOG_RATE_BYTES_PER_SECOND_MIN: i64 = -1;
 
@@ -111,6 +114,35 @@ impl Validate for DesiredLrpUpdate {
         metric_tags(&self.metric_tags, "", found);
         // Presence counts here, not content: two empty texts take the credentials away.
         found.credential_pair(self.image_username.is_some(), self.image_password.is_some());
+        match (&self.desired_lrp, &self.update_identifier) {
+            (Some(lrp), Some(identifier)) => {
+                found.under("desired_lrp", |found| as_if_desired(lrp).findings(found));
+                update_identifier(identifier, found);
+            }
+            (Some(_), None) => found.field("update_identifier"),
+            (None, Some(_)) => found.field("desired_lrp"),
+            (None, None) => {}
+        }
+    }
+}
+
+/// A definition obeys the rules of a new LRP, but for what an update does not take from it.
+fn as_if_desired(definition: &DesiredLrp) -> DesiredLrp {
+    let known = |name: &String| if name.is_empty() { "known-from-the-record".to_owned() } else { name.clone() };
+    DesiredLrp {
+        process_guid: known(&definition.process_guid),
+        domain: known(&definition.domain),
+        instances: 0,
+        routes: None,
+        annotation: String::new(),
+        ..definition.clone()
+    }
+}
+
+fn update_identifier(identifier: &str, found: &mut Findings) {
+    let printable = identifier.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+    if identifier.is_empty() || identifier.len() > UPDATE_IDENTIFIER_BYTES_MAX || !printable {
+        found.field("update_identifier");
     }
 }
 
@@ -125,6 +157,10 @@ impl Validate for UpdateDesiredLrpRequest {
     fn findings(&self, found: &mut Findings) {
         found.not_empty("process_guid", &self.process_guid);
         found.present("update", self.update.as_ref());
+        let definition = self.update.as_ref().and_then(|update| update.desired_lrp.as_ref());
+        if definition.is_some_and(|lrp| !lrp.process_guid.is_empty() && lrp.process_guid != self.process_guid) {
+            found.field("process_guid");
+        }
     }
 }
 
@@ -343,6 +379,41 @@ mod tests {
         let expected = "Invalid field: instances, Invalid field: annotation, Invalid field: routes, \
                         Invalid field: metric_tags, Invalid field: static, Invalid field: dynamic";
         assert_eq!(text(all), expected);
+    }
+
+    #[test]
+    fn definitions_in_updates() {
+        let text = |lrp: Option<DesiredLrp>, identifier: Option<&str>| {
+            let update_identifier = identifier.map(str::to_owned);
+            let update = DesiredLrpUpdate { desired_lrp: lrp, update_identifier, ..Default::default() };
+            verdict(&UpdateDesiredLrpRequest { process_guid: "process".into(), update: Some(update) })
+        };
+        let with = |change: fn(&mut DesiredLrp)| {
+            let mut lrp = desired_lrp();
+            change(&mut lrp);
+            text(Some(lrp), Some("v2"))
+        };
+        assert_eq!(with(|_| {}), "");
+        assert_eq!(text(Some(desired_lrp()), None), "Invalid field: update_identifier");
+        assert_eq!(text(None, Some("v2")), "Invalid field: desired_lrp");
+        let longest = "i".repeat(UPDATE_IDENTIFIER_BYTES_MAX);
+        for good in ["v", "~ v 2 !", &longest] {
+            assert_eq!(text(Some(desired_lrp()), Some(good)), "", "{good:?}");
+        }
+        for bad in ["", "v\n2", "v\u{7f}", "\0", "é", &format!("{longest}i")] {
+            assert_eq!(text(Some(desired_lrp()), Some(bad)), "Invalid field: update_identifier", "{bad:?}");
+        }
+        // The process keeps its name, and the update has fields of its own for its mutable parts.
+        assert_eq!(with(|lrp| lrp.process_guid.clear()), "");
+        assert_eq!(with(|lrp| lrp.process_guid = "other".into()), "Invalid field: process_guid");
+        assert_eq!(with(|lrp| lrp.domain.clear()), "");
+        assert_eq!(with(|lrp| lrp.instances = -1), "");
+        assert_eq!(with(|lrp| lrp.annotation = "a".repeat(ANNOTATION_BYTES_MAX + 1)), "");
+        assert_eq!(with(|lrp| lrp.routes = routes_of(ROUTES_BYTES_MAX + 2)), "");
+        assert_eq!(with(|lrp| lrp.memory_mb = -1), "Invalid field: desired_lrp, Invalid field: memory_mb");
+        assert_eq!(with(|lrp| lrp.metric_tags.clear()), "Invalid field: desired_lrp, Invalid field: metric_tags");
+        assert_eq!(with(|lrp| lrp.action = None), "Invalid field: desired_lrp, invalid action type");
+        assert_eq!(with(|lrp| lrp.domain = "d".repeat(256)), "the request received is invalid");
     }
 
     #[test]

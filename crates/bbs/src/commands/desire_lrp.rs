@@ -17,7 +17,8 @@ impl DesireLrp {
         if draft.board.desired.contains_key(&self.lrp.process_guid) {
             return Err(Refusal::Exists);
         }
-        let lrp = Arc::new(self.lrp);
+        let definition = draft.unused_definition(&self.lrp.process_guid);
+        let lrp = Arc::new(DesiredLrp { definition, ..self.lrp });
         draft.put_desired(None, lrp.clone());
         create_instances(draft, &lrp, 0..lrp.instances);
         Ok(Done::Ok)

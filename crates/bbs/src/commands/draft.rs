@@ -5,17 +5,17 @@ use std::sync::Arc;
 use model::event::{self, DesiredEvent, Event, TaskEvent};
 use model::slot::{Outcome, Stamp};
 use model::{
-    ActualLrpKey, CellId, DesiredLrp, Domain, DomainName, InstanceKey, Nanos, Presence, ProcessGuid, Slot, Task,
-    TaskGuid,
+    ActualLrpKey, CellId, DefinitionNumber, DesiredLrp, Domain, DomainName, InstanceKey, Nanos, Presence, ProcessGuid,
+    Slot, Task, TaskGuid,
 };
 use store::{EntityRef, Forms, Lost, Step};
 
 use crate::board::{Board, SlotKey};
 use crate::clock::Clock;
 
-/// Operations that the next change may need: three rows of a slot in two forms, or a DesiredLRP with two definitions in two,
-/// and room for records that are in the way and have to be kept.
-const CHANGE_OPS_MAX: usize = 16;
+/// Operations that the next change may need: three rows of a slot and a DesiredLRP with two definitions, all of it in two
+/// forms, and as many again for records that are in the way and have to be kept.
+const CHANGE_OPS_MAX: usize = 24;
 /// From here on a step takes no further change.
 const STEP_BYTES_FULL: usize = store::STEP_BYTES_MAX / 2;
 /// What one change may store in one form. Two forms of it fit into a step, also when one of them is in base64: what was
@@ -169,9 +169,14 @@ impl Draft {
     }
 
     /// Stores and announces what became of a slot. `traced`: whether the events name the request that caused them.
+    ///
+    /// Every row passes here before it is stored, so this is where it gets the definition it names.
     pub fn change_slot(&mut self, key: SlotKey, before: &Slot, outcome: &Outcome, traced: bool) {
+        let desired = self.desired(&key.process_guid);
+        let mut after = outcome.slot.clone();
+        after.name_definitions(before, desired.as_ref().map(|lrp| lrp.definition));
         let rows: Vec<_> = [Presence::Ordinary, Presence::Evacuating, Presence::Suspect]
-            .map(|presence| (before.get(presence), outcome.slot.get(presence)))
+            .map(|presence| (before.get(presence), after.get(presence)))
             .into_iter()
             .filter(|(old, new)| old != new)
             .collect();
@@ -183,18 +188,51 @@ impl Draft {
         for (old, new) in rows {
             self.store(old.map(|row| EntityRef::Actual(row)), new.map(|row| EntityRef::Actual(row)));
         }
-        let (group, instance) = event::of_slot(before, &outcome.slot, outcome.cause);
+        let (group, instance) = event::of_slot(before, &after, outcome.cause);
         for event in group {
             self.announce(Event::Group(event), false);
         }
         for event in instance {
             self.announce(Event::Instance(event), traced);
         }
-        self.board.put_slot(key, outcome.slot.clone());
+        self.board.put_slot(key, after);
+        if let Some(desired) = desired {
+            self.forget_previous(desired, before);
+        }
+    }
+
+    /// Ends an update with the change of the last slot that named the definition before, and in the same step: otherwise a
+    /// crash in between would leave an update that nothing ends.
+    fn forget_previous(&mut self, lrp: Arc<DesiredLrp>, changed: &Slot) {
+        let Some(number) = lrp.previous.as_ref().map(|previous| previous.number) else { return };
+        if changed.names_definition(number) && !self.is_named(&lrp.process_guid, number) {
+            let after = Arc::new(lrp.without_previous());
+            self.replace_desired(Some(lrp), after);
+        }
+    }
+
+    /// Whether a row of the process names this definition.
+    pub fn is_named(&self, process_guid: &ProcessGuid, number: DefinitionNumber) -> bool {
+        self.board.slots_of(process_guid).any(|(_, entry)| entry.slot.names_definition(number))
+    }
+
+    /// The number for a process that is wanted again while containers from before are still known: they must not pass for
+    /// instances of a later definition. The first is used again, because older data versions know no other.
+    pub fn unused_definition(&self, process_guid: &ProcessGuid) -> DefinitionNumber {
+        let rows = self.board.slots_of(process_guid).flat_map(|(_, entry)| entry.slot.rows());
+        match rows.map(|row| row.definition).max() {
+            Some(last) if last > DefinitionNumber::FIRST => last.next(),
+            _ => DefinitionNumber::FIRST,
+        }
     }
 
     pub fn put_desired(&mut self, before: Option<Arc<DesiredLrp>>, after: Arc<DesiredLrp>) {
         self.make_room();
+        self.replace_desired(before, after);
+    }
+
+    /// Stays in the step of the change before.
+    fn replace_desired(&mut self, before: Option<Arc<DesiredLrp>>, after: Arc<DesiredLrp>) {
         self.store(before.as_deref().map(EntityRef::Desired), Some(EntityRef::Desired(&after)));
         self.board.put_desired(after.clone());
         let event = match before {
@@ -289,25 +327,53 @@ mod tests {
         (key, slot, outcome)
     }
 
-    #[test]
-    fn the_rows_of_one_slot_stay_in_one_step_however_full_it_is() {
+    /// Whatever the step before holds, the change goes whole into one step.
+    fn check(board: &Board, key: &ActualLrpKey, slot: &Slot, outcome: &Outcome) -> Draft {
+        let mut last = None;
         for filled in 0..=2 * store::STEP_OPS_MAX {
             let setting = Setting { now_ns: 0, clock: Arc::new(ManualClock::at(0)), task_rejections_max: 3 };
             let forms = Arc::new(Forms::only(store::Version::LATEST));
-            let mut draft = Draft::new(Board::default(), setting, forms);
+            let mut draft = Draft::new(board.clone(), setting, forms);
             for at in 0..filled {
                 let name = DomainName::parse(&format!("d{at}")).unwrap();
                 draft.put_domain(Domain::upsert(name, 0, 0));
             }
             let before: Vec<_> = draft.steps.iter().map(|step| step.ops.len()).collect();
-            let (key, slot, outcome) = lost_cell();
             let place = SlotKey { process_guid: key.process_guid.clone(), index: key.index };
-            draft.change_slot(place, &slot, &outcome, false);
+            draft.change_slot(place, slot, outcome, false);
             let after: Vec<_> = draft.steps.iter().map(|step| step.ops.len()).collect();
             let grown = after.iter().enumerate().filter(|(at, ops)| before.get(*at) != Some(*ops)).count();
             assert_eq!(grown, 1, "after {filled} others: {before:?} became {after:?}");
             assert!(after.iter().all(|ops| *ops <= store::STEP_OPS_MAX), "{after:?}");
             assert!(draft.events.iter().all(|staged| staged.step == after.len() - 1));
+            last = Some(draft);
         }
+        last.unwrap()
+    }
+
+    #[test]
+    fn the_rows_of_one_slot_stay_in_one_step_however_full_it_is() {
+        let (key, slot, outcome) = lost_cell();
+        check(&Board::default(), &key, &slot, &outcome);
+    }
+
+    #[test]
+    fn an_update_ends_in_the_step_of_the_change_that_ends_it() {
+        let (key, slot, _) = lost_cell();
+        let wire = api::models::DesiredLrp { process_guid: "p".into(), domain: "d".into(), ..Default::default() };
+        let redefinition = api::models::DesiredLrpUpdate {
+            desired_lrp: Some(wire.clone()),
+            update_identifier: Some("v2".into()),
+            ..Default::default()
+        };
+        let lrp = api::convert::desired_lrp::desire(wire, "epoch".into()).unwrap();
+        let lrp = lrp.updated(api::convert::desired_lrp::update(redefinition).unwrap()).unwrap();
+        let mut board = Board::default();
+        board.put_desired(Arc::new(lrp));
+        board.put_slot(SlotKey { process_guid: key.process_guid.clone(), index: key.index }, slot.clone());
+        let draft = check(&board, &key, &slot, &slot.remove(None).unwrap());
+        let after = draft.desired(&key.process_guid).unwrap();
+        assert_eq!((after.previous.clone(), after.tag.index), (None, 2));
+        assert!(matches!(draft.events.last().unwrap().event, Event::Desired(DesiredEvent::Changed { .. })));
     }
 }

@@ -1,4 +1,7 @@
-//! Scale a process, or change what is known about it.
+//! Scale a process, change what is known about it, or give it a new definition.
+//!
+//! A new definition is for instances that are placed from now on. Those that run go on as they are and are not told; the
+//! definition they run is kept until the last of them is gone.
 
 use std::sync::Arc;
 
@@ -17,7 +20,9 @@ pub struct UpdateLrp {
 impl UpdateLrp {
     pub(super) fn apply(self, draft: &mut Draft) -> Result<Done, Refusal> {
         let before = draft.desired(&self.process_guid).ok_or(Refusal::NotFound)?;
-        let after = Arc::new(before.updated(self.update));
+        let mut after = before.updated(self.update)?;
+        after.previous = after.previous.filter(|previous| draft.is_named(&self.process_guid, previous.number));
+        let after = Arc::new(after);
         draft.put_desired(Some(before.clone()), after.clone());
         create_instances(draft, &after, before.instances..after.instances);
         if after.instances < before.instances {

@@ -8,7 +8,7 @@ pub(super) fn of_refusal(refusal: &Refusal) -> Error {
     let kind = match refusal {
         Refusal::NotFound => Type::ResourceNotFound,
         Refusal::Exists => Type::ResourceExists,
-        Refusal::InvalidRequest | Refusal::Id(_) => Type::InvalidRequest,
+        Refusal::InvalidRequest | Refusal::Id(_) | Refusal::OtherDomain => Type::InvalidRequest,
         Refusal::CannotBeClaimed => Type::ActualLrpCannotBeClaimed,
         Refusal::CannotBeStarted => Type::ActualLrpCannotBeStarted,
         Refusal::CannotBeCrashed => Type::ActualLrpCannotBeCrashed,
@@ -17,6 +17,7 @@ pub(super) fn of_refusal(refusal: &Refusal) -> Error {
         Refusal::CannotBeUnclaimed => Type::ActualLrpCannotBeUnclaimed,
         Refusal::TaskTransition { .. } => Type::InvalidStateTransition,
         Refusal::RunningOnDifferentCell { .. } => Type::RunningOnDifferentCell,
+        Refusal::DefinitionInUse { .. } | Refusal::UpdateInProgress { .. } => Type::ResourceConflict,
     };
     Error::new(kind, refusal.to_string())
 }

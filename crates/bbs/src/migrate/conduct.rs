@@ -8,10 +8,11 @@ use std::sync::Arc;
 use store::record::DataVersion;
 use store::root::{Held, HistoryEvent, Verified, put_control, put_version};
 use store::{EntityRef, Forms, Lost, Step, Version, versions};
+use tokio::time::Instant;
 
 use super::ask::{Answer, Did, Loss, NAMED_MAX, Refused};
 use super::status::{Blocker, State};
-use super::sweep::{count, entities, entries};
+use super::sweep::{count, entries};
 use super::{Migrator, Outcome, Task, Trouble};
 use crate::board::Place;
 use crate::board::quarantine::displace_all;
@@ -42,13 +43,14 @@ impl Migrator {
 
     /// From the older form to both, complete and verified.
     pub(super) async fn migrate(&mut self) -> Outcome {
-        let to = self.parts.newest;
+        let (to, begun) = (self.parts.newest, Instant::now());
         self.note(|facts| {
             facts.target = to.number();
             facts.note = None;
             facts.blockers.clear();
         });
         self.copy_everything(to, State::Sweeping).await?;
+        self.parts.tracker.finished(begun.elapsed());
         self.will.verified = Some(Verified::new(self.current.number(), to.number(), self.parts.clock.now_ns()));
         let mut step = Step::default();
         put_control(&mut step, &self.will);
@@ -377,7 +379,7 @@ pub(crate) fn losses(board: &crate::Board, to: Version) -> (Vec<Loss>, u64) {
         }
     };
     for seen in entries(board) {
-        for entity in entities(&seen) {
+        for entity in seen.entities() {
             lost(to, entity).into_iter().for_each(|lost| note(lost.into()));
         }
     }

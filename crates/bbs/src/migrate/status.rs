@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::Serialize;
 use store::Version;
@@ -12,6 +13,7 @@ use store::record::DataVersion;
 use tokio::time::Instant;
 
 use crate::config::{Finalization, Mode};
+use crate::metrics::Migration;
 use crate::phase::Progress;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -105,6 +107,7 @@ pub struct Tracker {
     stage: Mutex<Timing>,
     done: AtomicU64,
     total: AtomicU64,
+    took: Mutex<Option<Duration>>,
 }
 
 #[derive(Debug)]
@@ -117,7 +120,13 @@ impl Tracker {
     pub fn new(facts: Facts) -> Self {
         let now = Instant::now();
         let stage = Mutex::new(Timing { begun: now, last_progress: now });
-        Self { facts: Mutex::new(facts), stage, done: AtomicU64::new(0), total: AtomicU64::new(0) }
+        Self {
+            facts: Mutex::new(facts),
+            stage,
+            done: AtomicU64::new(0),
+            total: AtomicU64::new(0),
+            took: Mutex::default(),
+        }
     }
 
     fn facts(&self) -> MutexGuard<'_, Facts> {
@@ -169,6 +178,36 @@ impl Tracker {
         self.rate_per_s(done).map(|rate| (left / rate).ceil() as u64)
     }
 
+    /// How long the last migration took, from its first record to its end.
+    pub fn finished(&self, took: Duration) {
+        *self.took.lock().unwrap_or_else(PoisonError::into_inner) = Some(took);
+    }
+
+    /// The same as numbers.
+    pub fn measure(&self, metrics: &Migration) {
+        let status = self.status();
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let is = |states: &[State]| i64::from(states.contains(&status.state));
+        metrics.current_version.set(number(status.current.number));
+        metrics.target_version.set(number(status.target.number));
+        metrics.under_way.set(is(&[
+            State::Sweeping,
+            State::Verifying,
+            State::Finalizing,
+            State::Cleaning,
+            State::RollingBack,
+        ]));
+        metrics.waits_for_operator.set(is(&[State::Held, State::Paused, State::Ready]));
+        metrics.blocked.set(is(&[State::Blocked, State::Failed]));
+        metrics.records_done.set(number(status.done));
+        metrics.records_total.set(number(status.total));
+        metrics.eta_s.set(number(status.eta_s.unwrap_or(0)));
+        metrics.last_progress_s.set(number(status.last_progress_s.unwrap_or(0)));
+        if let Some(took) = *self.took.lock().unwrap_or_else(PoisonError::into_inner) {
+            metrics.duration_s.set(took.as_secs_f64());
+        }
+    }
+
     pub fn status(&self) -> MigrationStatus {
         let facts = self.facts().clone();
         let (done, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
@@ -186,7 +225,7 @@ impl Tracker {
             explanation: facts.explanation(),
             next: facts.next(),
             current: facts.current.into(),
-            target: facts.target.into(),
+            target: if facts.state == State::Held { facts.newest.into() } else { facts.target.into() },
             newest: facts.newest.into(),
             mode: facts.mode,
             finalization: facts.finalization,

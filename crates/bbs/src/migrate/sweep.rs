@@ -1,9 +1,9 @@
 //! The sweep: every entry of the board, written in another form.
 //!
 //! Promise: when a sweep has ended, the target root holds every entry of the board and nothing else. It works on a snapshot
-//! taken after the writer began to store every change in both forms. An entry that changes while the sweep is under way was
-//! stored by that change, so the writer leaves the sweep's older copy out. Nothing is assumed about what lies in the target
-//! root before: it is cleared first.
+//! taken after the writer began to store every change in both forms. A change stores only the records it changes, so an entry
+//! that has changed since is encoded again by the writer, whole, when the sweep comes by; what changes after that finds a
+//! complete copy to change. Nothing is assumed about what lies in the target root before: it is cleared first.
 //!
 //! There is no saved position. After a restart, or after an older release served in between, the sweep starts over: a
 //! position would be a promise about writes that nobody here has seen.
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use store::{EntityRef, Loader, Op, Version, versions};
+use store::{Loader, Op, Version, versions};
 use tokio::time::Instant;
 
 use super::{Migrator, Outcome, Trouble};
@@ -62,21 +62,10 @@ pub(super) fn count(board: &Board) -> u64 {
     (board.desired.len() + board.slots.len() + board.tasks.len() + board.domains.len()) as u64
 }
 
-/// What an entry is made of. The rows of a slot are entities of their own.
-pub(super) fn entities(seen: &Seen) -> Vec<EntityRef<'_>> {
-    match seen {
-        Seen::Desired(entry) => vec![EntityRef::Desired(&entry.lrp)],
-        Seen::Slot(_, entry) => entry.slot.rows().map(|row| EntityRef::Actual(row)).collect(),
-        Seen::Task(entry) => vec![EntityRef::Task(&entry.task)],
-        Seen::Domain(domain) => vec![EntityRef::Domain(domain)],
-        Seen::Nothing => Vec::new(),
-    }
-}
-
 /// The records of an entry in one form, read back and compared before anybody relies on them.
 pub(super) fn encode(version: Version, seen: &Seen) -> Result<Vec<Op>, String> {
     let mut ops = Vec::new();
-    for entity in entities(seen) {
+    for entity in seen.entities() {
         let (records, lost) = versions::records(version, entity);
         let mut loader = Loader::new(version);
         let mut back = None;
@@ -153,7 +142,8 @@ impl Migrator {
             let page = self.parts.store.scan(root, after.as_deref(), limit).await.map_err(Trouble::Store)?;
             let count = page.records.len() as u64;
             if count > 0 {
-                let delete = |(key, _)| Rewrite { seen: Seen::Nothing, ops: vec![Op::Delete { key }] };
+                let delete =
+                    |(key, _)| Rewrite { seen: Seen::Nothing, form: self.current, ops: vec![Op::Delete { key }] };
                 persist(&self.parts.writer, page.records.into_iter().map(delete).collect()).await?;
                 self.parts.tracker.advance(count);
                 self.pause(begun, count).await;
@@ -172,7 +162,7 @@ fn fill(waiting: &mut impl Iterator<Item = Seen>, to: Version, batch: Batch) -> 
     for seen in waiting.by_ref() {
         let ops = encode(to, &seen).map_err(Trouble::Content)?;
         bytes += ops.iter().map(Op::bytes).sum::<usize>();
-        rewrites.push(Rewrite { seen, ops });
+        rewrites.push(Rewrite { seen, form: to, ops });
         if rewrites.len() >= batch.entries || bytes >= batch.bytes {
             break;
         }

@@ -10,6 +10,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 
 use store::{Op, Version};
 use tokio::time::Instant;
@@ -67,7 +68,7 @@ impl Migrator {
         }
         let differing = self.compare(to, &mut expected).await?;
         let after = self.parts.board.load_full();
-        self.settle(to, &before, &after, &expected, differing).await
+        self.settle(to, before, after, &expected, differing).await
     }
 
     /// Reads the whole root. What is as expected is taken off the list; keys that are not are returned.
@@ -101,13 +102,15 @@ impl Migrator {
     async fn settle(
         &mut self,
         to: Version,
-        before: &Board,
-        after: &Board,
+        before: Arc<Board>,
+        after: Arc<Board>,
         expected: &Expected,
         differing: Vec<String>,
     ) -> Outcome {
         let mut excused = HashSet::new();
-        for seen in changed(before, after) {
+        // Comparing all entries of two boards takes a while; it must not sit on a thread that answers requests.
+        let compared = tokio::task::spawn_blocking(move || changed(&before, &after)).await;
+        for seen in compared.map_err(|_| Trouble::Stopping)? {
             excused.extend(keys(to, &seen)?);
             self.look_again(to, seen, &mut excused).await?;
         }

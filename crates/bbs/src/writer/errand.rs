@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use model::Domain;
-use store::{Forms, Op, Step};
+use store::{EntityRef, Forms, Op, Step, Version, versions};
 
 use crate::board::{Board, DesiredEntry, SlotEntry, SlotKey, TaskEntry};
 
@@ -47,17 +47,44 @@ impl Seen {
         }
     }
 
-    /// Whether the board still holds the very entry. If it does not, whoever changed it stored it in all forms.
-    fn is_present(&self, board: &Board) -> bool {
-        matches!(self, Self::Nothing) || self.on(board).is_some_and(|present| present.is(self))
+    /// What the entry is made of. The rows of a slot are entities of their own.
+    pub fn entities(&self) -> Vec<EntityRef<'_>> {
+        match self {
+            Self::Desired(entry) => vec![EntityRef::Desired(&entry.lrp)],
+            Self::Slot(_, entry) => entry.slot.rows().map(|row| EntityRef::Actual(row)).collect(),
+            Self::Task(entry) => vec![EntityRef::Task(&entry.task)],
+            Self::Domain(domain) => vec![EntityRef::Domain(domain)],
+            Self::Nothing => Vec::new(),
+        }
     }
 }
 
-/// The records of one entry, encoded outside the writer. They are stored whole, or not at all if the entry has changed.
+/// The records of one entry in one form, encoded outside the writer. They are stored whole.
 #[derive(Clone, Debug)]
 pub struct Rewrite {
     pub seen: Seen,
+    pub form: Version,
     pub ops: Vec<Op>,
+}
+
+impl Rewrite {
+    /// What is to be stored, now that the writer looks at it. A change since then has stored only what it changed, on top of
+    /// nothing if the sweep had not come by; so an entry that changed is encoded again, whole, and one that is gone is left.
+    fn settle(self, board: &Board) -> Vec<Op> {
+        if matches!(self.seen, Seen::Nothing) {
+            return self.ops;
+        }
+        match self.seen.on(board) {
+            Some(present) if present.is(&self.seen) => self.ops,
+            Some(present) => encode(self.form, &present),
+            None => Vec::new(),
+        }
+    }
+}
+
+fn encode(form: Version, seen: &Seen) -> Vec<Op> {
+    let records = seen.entities().into_iter().flat_map(|entity| versions::records(form, entity).0);
+    records.map(|(key, value)| Op::Put { key, value }).collect()
 }
 
 /// Packs rewrites into as few steps as possible; an entry is never split over two.
@@ -65,14 +92,15 @@ pub(super) fn steps_of(rewrites: Vec<Rewrite>, board: &Board) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut step = Step::default();
     let mut bytes = 0;
-    for rewrite in rewrites.into_iter().filter(|rewrite| rewrite.seen.is_present(board)) {
-        let more = rewrite.ops.iter().map(Op::bytes).sum::<usize>();
-        let full = step.ops.len() + rewrite.ops.len() > store::STEP_OPS_MAX || bytes + more > store::STEP_BYTES_MAX;
+    for rewrite in rewrites {
+        let ops = rewrite.settle(board);
+        let more = ops.iter().map(Op::bytes).sum::<usize>();
+        let full = step.ops.len() + ops.len() > store::STEP_OPS_MAX || bytes + more > store::STEP_BYTES_MAX;
         if full && !step.is_empty() {
             steps.push(std::mem::take(&mut step));
             bytes = 0;
         }
-        step.ops.extend(rewrite.ops);
+        step.ops.extend(ops);
         bytes += more;
     }
     if !step.is_empty() {
@@ -114,7 +142,7 @@ mod tests {
 
     fn rewrite(ops: usize, bytes: usize) -> Rewrite {
         let put = |at: usize| Op::Put { key: format!("{at}"), value: vec![0u8; bytes].into() };
-        Rewrite { seen: Seen::Nothing, ops: (0..ops).map(put).collect() }
+        Rewrite { seen: Seen::Nothing, form: Version::LATEST, ops: (0..ops).map(put).collect() }
     }
 
     #[test]
@@ -131,14 +159,22 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_changed_is_left_out() {
+    fn an_entry_that_changed_is_encoded_again_and_one_that_is_gone_is_left_out() {
         let name = model::DomainName::parse("d").unwrap();
         let mut board = Board::default();
         board.put_domain(Domain::upsert(name.clone(), 0, 0));
         let seen = Seen::Domain(board.domains[&name].clone());
-        let rewrites = vec![Rewrite { seen, ops: vec![Op::Delete { key: "k".into() }] }];
-        assert_eq!(steps_of(rewrites.clone(), &board).len(), 1);
-        board.put_domain(Domain::upsert(name, 0, 0));
-        assert!(steps_of(rewrites, &board).is_empty());
+        let rewrite = || Rewrite {
+            seen: seen.clone(),
+            form: Version::LATEST,
+            ops: vec![Op::Put { key: "k".into(), value: "as it was seen".into() }],
+        };
+        assert_eq!(steps_of(vec![rewrite()], &board)[0].ops, rewrite().ops);
+        board.put_domain(Domain::upsert(name.clone(), 7, 0));
+        let now = EntityRef::Domain(&board.domains[&name]);
+        let (key, value) = versions::records(Version::LATEST, now).0.remove(0);
+        assert_eq!(steps_of(vec![rewrite()], &board)[0].ops, [Op::Put { key, value }]);
+        board.remove_domain(&name);
+        assert!(steps_of(vec![rewrite()], &board).is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! Valid messages for the tests to send and to break.
 
 use api::models::{
-    Action, ActualLrpInstanceKey, ActualLrpInternalRoute, ActualLrpKey, ActualLrpNetInfo, DesiredLrp,
+    Action, ActualLrpInstanceKey, ActualLrpInternalRoute, ActualLrpKey, ActualLrpNetInfo, DesiredLrp, DesiredLrpUpdate,
     EvacuateRunningActualLrpRequest, MetricTagValue, PortMapping, ProtoRoutes, RunAction, StartActualLrpRequest,
     TaskDefinition,
 };
@@ -25,6 +25,15 @@ pub(crate) fn lrp(process_guid: &str, instances: i32) -> DesiredLrp {
         instances,
         action: Some(run()),
         metric_tags: [("source_id".to_owned(), tag("app"))].into(),
+        ..Default::default()
+    }
+}
+
+/// A new definition for any process.
+pub(crate) fn redefinition(identifier: &str) -> DesiredLrpUpdate {
+    DesiredLrpUpdate {
+        desired_lrp: Some(DesiredLrp { domain: String::new(), memory_mb: 64, ..lrp("", 0) }),
+        update_identifier: Some(identifier.into()),
         ..Default::default()
     }
 }

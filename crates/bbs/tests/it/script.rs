@@ -115,6 +115,14 @@ impl Play {
                 let update = DesiredLrpUpdate { instances: Some(instances.parse().unwrap()), ..Default::default() };
                 verdict(client.update_desired_lrp(guid, update).await)
             }
+            ["redefine", guid, identifier, rest @ ..] => {
+                let update = DesiredLrpUpdate {
+                    instances: rest.first().map(|instances| instances.parse().unwrap()),
+                    ..samples::redefinition(identifier)
+                };
+                verdict(client.update_desired_lrp(guid, update).await)
+            }
+            ["definitions", guid] => self.definitions(guid),
             ["update-nothing", guid] => verdict(client.update_desired_lrp(guid, Default::default()).await),
             ["unwant", guid] => verdict(client.remove_desired_lrp(guid).await),
             ["tag", guid] => self.tag(guid).await,
@@ -149,6 +157,21 @@ impl Play {
             Ok(DesiredLrp { modification_tag: Some(tag), .. }) => tag.index.to_string(),
             other => verdict(other),
         }
+    }
+
+    /// What the board knows and the wire does not show.
+    fn definitions(&self, guid: &str) -> String {
+        let board = self.world.app.board.load();
+        let guid = model::ProcessGuid::parse(guid).unwrap();
+        let lrp = board.desired.get(&guid).map(|entry| {
+            let lrp = &entry.lrp;
+            format!("in use {} {:?}, previous {:?}", lrp.definition, lrp.definition_identifier, lrp.previous)
+        });
+        let rows = board
+            .slots_of(&guid)
+            .flat_map(|(_, entry)| entry.slot.rows())
+            .map(|row| format!("{}/{} {} {:?} names {}", guid, row.key.index, row.state, row.presence, row.definition));
+        listed(lrp.into_iter().chain(rows))
     }
 
     async fn rows(&self) -> String {

@@ -47,7 +47,7 @@ const FIRST: u32 = 1;
 /// All records of one thing.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Entity {
-    Desired(Box<Desired>),
+    Desired(Desired),
     Actual(Box<Kept<Actual>>),
     Task(Box<Kept<Task>>),
     Domain(Kept<Domain>),
@@ -56,8 +56,8 @@ pub enum Entity {
 /// All name the same process guid, and the schedule names the numbers of the definitions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Desired {
-    pub schedule: Kept<Schedule>,
-    pub definition: Kept<Definition>,
+    pub schedule: Box<Kept<Schedule>>,
+    pub definition: Box<Kept<Definition>>,
     pub previous: Option<Box<Kept<Definition>>>,
 }
 
@@ -82,9 +82,9 @@ impl Entity {
         let mut put = |place: Place<'_>, value| put(place.to_string(), value);
         match self {
             Entity::Desired(desired) => {
-                let Desired { schedule, definition, previous } = &**desired;
+                let Desired { schedule, definition, previous } = desired;
                 put(Place::Schedule(&schedule.process_guid), schedule.value(NUMBER));
-                for one in [definition].into_iter().chain(previous.as_deref()) {
+                for one in [definition].into_iter().chain(previous) {
                     put(keys::definition(one), one.value(NUMBER));
                 }
             }
@@ -98,16 +98,16 @@ impl Entity {
 /// The model of what was read. It fails only for records that did not come through [`Loader`].
 pub fn into_model(entity: Entity) -> Result<super::Entity, ConvertError> {
     Ok(match entity {
-        Entity::Desired(desired) => super::Entity::Desired(convert::model_desired(*desired)?),
-        Entity::Actual(actual) => super::Entity::Actual(convert::model_actual(*actual)?),
-        Entity::Task(task) => super::Entity::Task(convert::model_task(*task)?),
+        Entity::Desired(desired) => super::Entity::Desired(convert::model_desired(desired)?),
+        Entity::Actual(actual) => super::Entity::Actual(convert::model_actual(actual)?),
+        Entity::Task(task) => super::Entity::Task(convert::model_task(task)?),
         Entity::Domain(domain) => super::Entity::Domain(convert::model_domain(domain)?),
     })
 }
 
 pub fn of_model(entity: super::EntityRef<'_>) -> Entity {
     match entity {
-        super::EntityRef::Desired(lrp) => Entity::Desired(Box::new(convert::desired(lrp))),
+        super::EntityRef::Desired(lrp) => Entity::Desired(convert::desired(lrp)),
         super::EntityRef::Actual(lrp) => Entity::Actual(Box::new(convert::actual(lrp))),
         super::EntityRef::Task(task) => Entity::Task(Box::new(convert::task(task))),
         super::EntityRef::Domain(domain) => Entity::Domain(convert::domain(domain)),

@@ -15,10 +15,12 @@ pub(super) mod generated;
 mod keys;
 mod load;
 pub mod records;
+mod step;
 
 use bytes::Bytes;
 
 pub use load::Loader;
+pub use step::{down, up};
 
 use self::keys::Place;
 use self::records::{Actual, Domain, Run, Schedule, Task};

@@ -62,7 +62,7 @@ fn a_change_writes_what_it_changed() {
         put /v1794700800/desired/definition/process/0000000002"#]],
     );
     check_change(&newest, Some(&old), Some(&old), &expect![[r#""#]]);
-    let scaled = desired().updated(DesiredUpdate { instances: Some(9), ..DesiredUpdate::default() });
+    let scaled = desired().updated(DesiredUpdate { instances: Some(9), ..DesiredUpdate::default() }).unwrap();
     check_change(
         &newest,
         Some(&old),
@@ -235,6 +235,30 @@ proptest! {
         }
     }
 
+    /// Whatever a record is damaged to, all records of its entity are inside what is loaded or quarantined.
+    #[test]
+    fn damage_loses_nothing(entity in any_entity(), record in any::<prop::sample::Index>(), flips in flips()) {
+        for version in Version::ALL.iter().copied() {
+            let (mut written, _) = records(version, entity.as_ref());
+            let fed: Vec<String> = written.iter().map(|(key, _)| key.clone()).collect();
+            let damaged = record.get(&written).clone();
+            let mut value = damaged.1.to_vec();
+            for (at, byte) in &flips {
+                let at = at.index(value.len());
+                value[at] ^= byte;
+            }
+            written.retain(|(key, _)| *key != damaged.0);
+            written.push((damaged.0, value.into()));
+            let (loaded, quarantined) = load(version, &written);
+            let inside = loaded.iter().flat_map(|entity| records(version, entity.as_ref()).0);
+            let mut found: Vec<String> = inside.map(|(key, _)| key).chain(quarantined.into_iter().map(|one| one.key)).collect();
+            let mut fed = fed;
+            fed.sort();
+            found.sort();
+            prop_assert_eq!(found, fed);
+        }
+    }
+
     /// Whatever was before, the records after a change are those of what is after, in every form.
     #[test]
     fn a_change_leaves_the_records_of_what_is_after(
@@ -260,6 +284,11 @@ proptest! {
             prop_assert_eq!(kept, all(after.as_ref()));
         }
     }
+}
+
+/// Where in a record something is flipped, and which bits.
+fn flips() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
+    prop::collection::vec((any::<prop::sample::Index>(), 1..=u8::MAX), 1..3)
 }
 
 /// The same thing a little later.

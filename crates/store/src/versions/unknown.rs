@@ -8,10 +8,10 @@
 //! This is mechanism. Which fields a record has, each version says itself.
 
 use std::fmt;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::{Deref, DerefMut};
 
-use bytes::Bytes;
-use prost::encoding::{DecodeContext, decode_key, skip_field};
+use bytes::{Buf, BufMut, Bytes};
+use prost::encoding::{DecodeContext, WireType, decode_key, skip_field};
 use prost::{DecodeError, Message};
 
 use crate::record::{self, DataVersion, Encoding, Header};
@@ -85,11 +85,20 @@ pub type Owner = (DataVersion, &'static str);
 impl<M: Record> Kept<M> {
     /// Reads the payload of a record. Bytes in the message share its memory.
     pub fn read(payload: Bytes) -> Result<Kept<M>, DecodeError> {
-        let unknown = unknown_fields(&payload, M::knows)?;
-        let mut message = M::decode(payload)?;
+        Ok(*Kept::read_boxed(payload)?)
+    }
+
+    /// The same, in place: messages are large, and moving them about is much of what loading costs.
+    pub fn read_boxed(payload: Bytes) -> Result<Box<Kept<M>>, DecodeError> {
+        let mut kept = Box::<Kept<M>>::default();
+        let mut reading = Reading { message: &mut kept.message, passed_over: false };
+        reading.merge(payload.clone())?;
+        if reading.passed_over {
+            kept.unknown = unknown_fields(&payload, M::knows)?;
+        }
         // In one order, so that what a step takes out and puts back is where it was.
-        message.carried().sort_by(|a, b| (a.version, &a.record).cmp(&(b.version, &b.record)));
-        Ok(Kept { message, unknown })
+        kept.message.carried().sort_by(|a, b| (a.version, &a.record).cmp(&(b.version, &b.record)));
+        Ok(kept)
     }
 
     /// The fields of the record, without a header.
@@ -133,26 +142,51 @@ fn put(carried: &mut Vec<Carried>, (version, record): Owner, fields: Bytes) {
     carried.insert(at, Carried { version: version.0, record: record.to_owned(), fields });
 }
 
+/// Reads a message and notes whether a field was passed over. That is almost never so, and only then is it worth it to go
+/// through the payload once more.
+struct Reading<'a, M> {
+    message: &'a mut M,
+    passed_over: bool,
+}
+
+impl<M: Record> Message for Reading<'_, M> {
+    fn merge_field(
+        &mut self,
+        tag: u32,
+        wire_type: WireType,
+        buf: &mut impl Buf,
+        ctx: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        self.passed_over |= !M::knows(tag);
+        self.message.merge_field(tag, wire_type, buf, ctx)
+    }
+
+    fn encode_raw(&self, buf: &mut impl BufMut) {
+        self.message.encode_raw(buf);
+    }
+
+    fn encoded_len(&self) -> usize {
+        self.message.encoded_len()
+    }
+
+    fn clear(&mut self) {
+        self.message.clear();
+    }
+}
+
 /// The fields at the top level of a message that are not known, with their keys, in the order they are in.
 fn unknown_fields(payload: &Bytes, knows: fn(u32) -> bool) -> Result<Bytes, DecodeError> {
-    let mut runs: Vec<Range<usize>> = Vec::new();
+    let mut unknown = Vec::new();
     let mut rest: &[u8] = payload;
     while !rest.is_empty() {
-        let start = payload.len() - rest.len();
+        let field = rest;
         let (tag, wire_type) = decode_key(&mut rest)?;
         skip_field(wire_type, tag, &mut rest, DecodeContext::default())?;
-        let end = payload.len() - rest.len();
-        match runs.last_mut() {
-            _ if knows(tag) => {}
-            Some(last) if last.end == start => last.end = end,
-            _ => runs.push(start..end),
+        if !knows(tag) {
+            unknown.extend_from_slice(&field[..field.len() - rest.len()]);
         }
     }
-    Ok(match runs.as_slice() {
-        [] => Bytes::new(),
-        [run] => payload.slice(run.clone()),
-        runs => runs.iter().map(|run| &payload[run.clone()]).collect::<Vec<_>>().concat().into(),
-    })
+    Ok(unknown.into())
 }
 
 /// For the tests of each version: that [`Record::knows`] names the fields of the message, and no others.

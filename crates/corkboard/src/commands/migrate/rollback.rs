@@ -40,19 +40,24 @@ pub(crate) async fn rollback(via: &Via, args: Rollback, console: &mut Console) -
         answers.extend(Some(args.to).filter(|text| *text != answers[0]));
         console.confirm(&warning(via, &answers.join(", "), args.accept_loss), &answers)?;
     }
-    act::act(via, &Ask::Rollback { to, accept_loss: args.accept_loss }, console).await
+    act::act(via, &Ask::Rollback { to, accept_loss: args.accept_loss }, Some(ending(via)), console).await
 }
 
-fn warning(via: &Via, to: &str, accept_loss: bool) -> String {
-    let end = match via {
+/// What comes after it.
+fn ending(via: &Via) -> &'static str {
+    match via {
         Via::Store(_) => {
             "Then start the former release on this store, not this one, which would migrate forward again."
         }
-        _ => {
+        Via::Server(_) | Via::Health(_) => {
             "The server stops by itself at the end. Then start the former release, not this one, which would migrate \
              forward again."
         }
-    };
+    }
+}
+
+fn warning(via: &Via, to: &str, accept_loss: bool) -> String {
+    let end = ending(via);
     let loss = match accept_loss {
         true => "What the older version cannot hold IS LOST.",
         false => "If the older version cannot hold everything, nothing is done, and you are told what it is.",

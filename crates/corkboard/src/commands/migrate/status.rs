@@ -27,7 +27,7 @@ const RAIL: &[(State, &str)] = &[
 #[derive(Debug, clap::Args)]
 pub(crate) struct Status {
     /// Follow it until it ends or needs you: a progress bar on a terminal, else one JSON object per change
-    #[arg(long)]
+    #[arg(long, conflicts_with = "config")]
     watch: bool,
     /// Ask the health port at this URL instead, on any node and in any phase [env: CORKBOARD_HEALTH_URL]
     #[arg(long = "healthURL", alias = "health-url", value_name = "URL", conflicts_with_all = ["bbs_url", "config"])]
@@ -172,10 +172,7 @@ fn facts(now: &Migration) -> Vec<(&'static str, String)> {
     {
         facts.push(("newest", format!("{} is what this release can write", newest.shown())));
     }
-    if now.state == State::None {
-        return facts;
-    }
-    if let Some(mode) = &now.mode {
+    if let Some(mode) = now.mode.as_ref().filter(|_| now.state != State::None) {
         let end = now.finalization.as_ref().map(|end| format!(", finalization {end}")).unwrap_or_default();
         facts.push(("mode", format!("{mode}{end}")));
     }

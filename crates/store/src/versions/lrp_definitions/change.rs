@@ -25,7 +25,7 @@ pub fn change(step: &mut Step, before: Option<EntityRef<'_>>, after: Option<Enti
             let base = base.and_then(|before| if let EntityRef::Desired(before) = before { Some(before) } else { None });
             put_desired(step, base, after);
         }
-        Some(after) if base == Some(after) => {}
+        Some(after) if base.is_some_and(|before| unchanged(before, after)) => {}
         Some(EntityRef::Actual(lrp)) => put(step, actual_place(lrp), convert::actual(lrp).value(NUMBER)),
         Some(EntityRef::Task(task)) => put(step, Place::Task(task.guid.as_str()), convert::task(task).value(NUMBER)),
         Some(EntityRef::Domain(domain)) => {
@@ -51,6 +51,16 @@ fn same_thing(before: EntityRef<'_>, after: EntityRef<'_>) -> bool {
         (EntityRef::Domain(before), EntityRef::Domain(after)) => before.name == after.name,
         _ => false,
     }
+}
+
+/// What every change changes is looked at first: it lies in the record itself, and the rest behind pointers.
+fn unchanged(before: EntityRef<'_>, after: EntityRef<'_>) -> bool {
+    let may_be = match (before, after) {
+        (EntityRef::Actual(before), EntityRef::Actual(after)) => before.tag == after.tag,
+        (EntityRef::Task(before), EntityRef::Task(after)) => before.updated_ns == after.updated_ns,
+        _ => true,
+    };
+    may_be && before == after
 }
 
 fn actual_place(lrp: &ActualLrp) -> Place<'_> {

@@ -147,35 +147,36 @@ impl DefinitionRef<'_> {
 
 pub(super) fn desired(lrp: &DesiredLrp) -> Desired {
     let extras = Extras::of(&lrp.unknown);
-    let mut definitions = definitions(lrp).map(|definition| definition.record(&extras));
+    let mut definitions = definitions(lrp).map(|definition| Box::new(definition.record(&extras)));
     Desired {
-        schedule: schedule(lrp, &extras),
+        schedule: Box::new(schedule(lrp, &extras)),
         definition: definitions.next().unwrap_or_default(),
-        previous: definitions.next().map(Box::new),
+        previous: definitions.next(),
     }
 }
 
-pub(super) fn model_desired(desired: Desired) -> Result<DesiredLrp, ConvertError> {
+pub(super) fn model_desired(mut desired: Desired) -> Result<DesiredLrp, ConvertError> {
     let mut extras = Extras::default();
-    let schedule = extras.taken_from(SCHEDULE, desired.schedule);
+    extras.take_from(SCHEDULE, &mut desired.schedule);
+    let schedule = desired.schedule;
     let definition = model_definition(desired.definition, &mut extras)?;
-    let previous = desired.previous.map(|previous| model_definition(*previous, &mut extras)).transpose()?;
-    let metric_tags = schedule.metric_tags.into_iter().map(|(name, tag)| Ok((name, model_metric_tag(tag)?)));
+    let previous = desired.previous.map(|previous| model_definition(previous, &mut extras)).transpose()?;
+    let metric_tags = schedule.message.metric_tags.into_iter().map(|(name, tag)| Ok((name, model_metric_tag(tag)?)));
     Ok(DesiredLrp {
-        process_guid: ProcessGuid::parse(&schedule.process_guid)?,
-        domain: DomainName::parse(&schedule.domain)?,
+        process_guid: ProcessGuid::parse(&schedule.message.process_guid)?,
+        domain: DomainName::parse(&schedule.message.domain)?,
         log_guid: definition.log_guid,
-        annotation: schedule.annotation,
-        instances: schedule.instances,
+        annotation: schedule.message.annotation,
+        instances: schedule.message.instances,
         resources: definition.resources,
         placement_tags: definition.placement_tags,
         volume_drivers: definition.volume_drivers,
-        routes: schedule.routes.into(),
+        routes: schedule.message.routes.into(),
         metric_tags: Packed::try_from_sorted::<ConvertError>(metric_tags)?,
         metrics_guid: definition.metrics_guid,
-        update_strategy: UpdateStrategy(schedule.update_strategy),
-        image_credentials: ImageCredentials { username: schedule.image_username, password: schedule.image_password },
-        tag: model_tag(schedule.tag)?,
+        update_strategy: UpdateStrategy(schedule.message.update_strategy),
+        image_credentials: ImageCredentials { username: schedule.message.image_username, password: schedule.message.image_password },
+        tag: model_tag(schedule.message.tag)?,
         run_info: definition.run_info,
         definition: definition.number,
         definition_identifier: definition.identifier,
@@ -184,18 +185,17 @@ pub(super) fn model_desired(desired: Desired) -> Result<DesiredLrp, ConvertError
     })
 }
 
-fn model_definition(record: Kept<records::Definition>, extras: &mut Extras) -> Result<Definition, ConvertError> {
-    let number = record.number;
-    let record = extras.taken_from(number, record);
+fn model_definition(mut record: Box<Kept<records::Definition>>, extras: &mut Extras) -> Result<Definition, ConvertError> {
+    extras.take_from(record.number, &mut record);
     Ok(Definition {
-        number: DefinitionNumber(number),
-        identifier: record.identifier,
-        resources: model_resources(record.resources)?,
-        placement_tags: record.placement_tags,
-        volume_drivers: record.volume_drivers,
-        log_guid: record.log_guid,
-        metrics_guid: record.metrics_guid,
-        run_info: record.run_info,
+        number: DefinitionNumber(record.number),
+        identifier: record.message.identifier,
+        resources: model_resources(record.message.resources)?,
+        placement_tags: record.message.placement_tags,
+        volume_drivers: record.message.volume_drivers,
+        log_guid: record.message.log_guid,
+        metrics_guid: record.message.metrics_guid,
+        run_info: record.message.run_info,
     })
 }
 
@@ -265,10 +265,10 @@ pub(super) fn actual(lrp: &ActualLrp) -> Kept<records::Actual> {
     })
 }
 
-pub(super) fn model_actual(record: Kept<records::Actual>) -> Result<ActualLrp, ConvertError> {
+pub(super) fn model_actual(mut record: Box<Kept<records::Actual>>) -> Result<ActualLrp, ConvertError> {
     let mut extras = Extras::default();
-    let record = extras.taken_from(ONLY, record);
-    let instance = record.instance.map(|instance| -> Result<InstanceKey, IdError> {
+    extras.take_from(ONLY, &mut record);
+    let instance = record.message.instance.map(|instance| -> Result<InstanceKey, IdError> {
         Ok(InstanceKey {
             instance_guid: InstanceGuid::parse(&instance.instance_guid)?,
             cell_id: CellId::parse(&instance.cell_id)?,
@@ -276,24 +276,24 @@ pub(super) fn model_actual(record: Kept<records::Actual>) -> Result<ActualLrp, C
     });
     Ok(ActualLrp {
         key: ActualLrpKey {
-            process_guid: ProcessGuid::parse(&record.process_guid)?,
-            index: record.index,
-            domain: DomainName::parse(&record.domain)?,
+            process_guid: ProcessGuid::parse(&record.message.process_guid)?,
+            index: record.message.index,
+            domain: DomainName::parse(&record.message.domain)?,
         },
         instance: instance.transpose()?,
-        net_info: model_net_info(record.net_info.ok_or(ConvertError::Missing("net info"))?),
-        crash_count: record.crash_count,
-        crash_reason: record.crash_reason,
-        state: value_of(&ACTUAL_STATES, record.state, "state")?,
-        placement_error: record.placement_error,
-        since_ns: record.since_ns,
-        tag: model_tag(record.tag)?,
-        presence: value_of(&PRESENCES, record.presence, "presence")?,
-        internal_routes: record.internal_routes,
-        metric_tags: record.metric_tags.map(|reported| reported.tags.into()),
-        routable: record.routable,
-        availability_zone: record.availability_zone,
-        definition: DefinitionNumber(record.definition),
+        net_info: model_net_info(record.message.net_info.ok_or(ConvertError::Missing("net info"))?),
+        crash_count: record.message.crash_count,
+        crash_reason: record.message.crash_reason,
+        state: value_of(&ACTUAL_STATES, record.message.state, "state")?,
+        placement_error: record.message.placement_error,
+        since_ns: record.message.since_ns,
+        tag: model_tag(record.message.tag)?,
+        presence: value_of(&PRESENCES, record.message.presence, "presence")?,
+        internal_routes: record.message.internal_routes,
+        metric_tags: record.message.metric_tags.map(|reported| reported.tags.into()),
+        routable: record.message.routable,
+        availability_zone: record.message.availability_zone,
+        definition: DefinitionNumber(record.message.definition),
         unknown: extras.packed(),
     })
 }
@@ -357,10 +357,10 @@ pub(super) fn task(task: &Task) -> Kept<records::Task> {
     })
 }
 
-pub(super) fn model_task(record: Kept<records::Task>) -> Result<Task, ConvertError> {
+pub(super) fn model_task(mut record: Box<Kept<records::Task>>) -> Result<Task, ConvertError> {
     let mut extras = Extras::default();
-    let record = extras.taken_from(ONLY, record);
-    let definition = record.definition.ok_or(ConvertError::Missing("definition"))?;
+    extras.take_from(ONLY, &mut record);
+    let definition = record.message.definition.ok_or(ConvertError::Missing("definition"))?;
     let definition = TaskDefinition {
         resources: model_resources(definition.resources)?,
         placement_tags: definition.placement_tags,
@@ -369,24 +369,24 @@ pub(super) fn model_task(record: Kept<records::Task>) -> Result<Task, ConvertErr
         annotation: definition.annotation,
         encoded: definition.encoded,
     };
-    let cell_id = match record.cell_id.as_str() {
+    let cell_id = match record.message.cell_id.as_str() {
         "" => None,
         id => Some(CellId::parse(id)?),
     };
     Ok(Task {
-        guid: TaskGuid::parse(&record.guid)?,
-        domain: DomainName::parse(&record.domain)?,
+        guid: TaskGuid::parse(&record.message.guid)?,
+        domain: DomainName::parse(&record.message.domain)?,
         definition: definition.into(),
-        state: value_of(&TASK_STATES, record.state, "state")?,
+        state: value_of(&TASK_STATES, record.message.state, "state")?,
         cell_id,
-        created_ns: record.created_ns,
-        updated_ns: record.updated_ns,
-        first_completed_ns: record.first_completed_ns,
-        result: record.result,
-        failed: record.failed,
-        failure_reason: record.failure_reason,
-        rejection_count: record.rejection_count,
-        rejection_reason: record.rejection_reason,
+        created_ns: record.message.created_ns,
+        updated_ns: record.message.updated_ns,
+        first_completed_ns: record.message.first_completed_ns,
+        result: record.message.result,
+        failed: record.message.failed,
+        failure_reason: record.message.failure_reason,
+        rejection_count: record.message.rejection_count,
+        rejection_reason: record.message.rejection_reason,
         unknown: extras.packed(),
     })
 }
@@ -397,9 +397,9 @@ pub(super) fn domain(domain: &Domain) -> Kept<records::Domain> {
     Extras::of(&domain.unknown).added_to(ONLY, record)
 }
 
-pub(super) fn model_domain(record: Kept<records::Domain>) -> Result<Domain, ConvertError> {
+pub(super) fn model_domain(mut record: Kept<records::Domain>) -> Result<Domain, ConvertError> {
     let mut extras = Extras::default();
-    let record = extras.taken_from(ONLY, record);
+    extras.take_from(ONLY, &mut record);
     let name = DomainName::parse(&record.name)?;
     Ok(Domain { name, expires_ns: record.expires_ns, unknown: extras.packed() })
 }

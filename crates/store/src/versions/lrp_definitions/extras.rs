@@ -46,14 +46,13 @@ impl Extras {
         if self.extras.is_empty() { Unknown::default() } else { Unknown::new(&self.encode_to_vec()) }
     }
 
-    /// Notes what a record has, and gives its message without it.
-    pub(super) fn taken_from<M: Record>(&mut self, record: u32, kept: Kept<M>) -> M {
-        let Kept { mut message, unknown } = kept;
-        let carried = std::mem::take(message.carried());
-        if !unknown.is_empty() || !carried.is_empty() {
+    /// Takes what a record has beside its other fields.
+    pub(super) fn take_from<M: Record>(&mut self, record: u32, kept: &mut Kept<M>) {
+        if !kept.unknown.is_empty() || !kept.message.carried().is_empty() {
+            let unknown = std::mem::take(&mut kept.unknown);
+            let carried = std::mem::take(kept.message.carried());
             self.extras.push(Extra { record, unknown, carried });
         }
-        message
     }
 
     /// The message with what was noted of its record.

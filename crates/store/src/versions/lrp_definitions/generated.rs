@@ -190,7 +190,7 @@ fn extra() -> impl Strategy<Value = (Bytes, Vec<Carried>)> {
 fn unknown_of(extras: impl IntoIterator<Item = (u32, (Bytes, Vec<Carried>))>) -> Extras {
     let mut noted = Extras::default();
     for (record, (unknown, carried)) in extras {
-        noted.taken_from(record, Kept { message: records::Domain { carried, ..Default::default() }, unknown });
+        noted.take_from(record, &mut Kept { message: records::Domain { carried, ..Default::default() }, unknown });
     }
     noted
 }

@@ -25,7 +25,7 @@ const UNNAMED: &str = "no readable schedule record names this definition";
 pub struct Loader {
     /// Parts that wait for others, by their guid. Their keys are not kept: guid and number tell them, which was checked.
     schedules: HashMap<String, Box<Kept<Schedule>>>,
-    definitions: HashMap<String, Vec<Kept<Definition>>>,
+    definitions: HashMap<String, Vec<Box<Kept<Definition>>>>,
     quarantined: Vec<Quarantined>,
 }
 
@@ -81,56 +81,52 @@ impl Loader {
             Kind::Definition => {
                 return self.take_definition(parse(key, payload, check::definition, keys::definition)?);
             }
-            Kind::Actual => Entity::Actual(Box::new(parse(key, payload, check::actual, keys::actual)?)),
-            Kind::Task => {
-                Entity::Task(Box::new(parse(key, payload, check::task, |record| Place::Task(&record.guid))?))
-            }
-            Kind::Domain => Entity::Domain(parse(key, payload, check::domain, |record| Place::Domain(&record.name))?),
+            Kind::Actual => Entity::Actual(parse(key, payload, check::actual, keys::actual)?),
+            Kind::Task => Entity::Task(parse(key, payload, check::task, |record| Place::Task(&record.guid))?),
+            Kind::Domain => Entity::Domain(*parse(key, payload, check::domain, |record| Place::Domain(&record.name))?),
         };
         Ok(Some(entity))
     }
 
-    fn take_schedule(&mut self, schedule: Kept<Schedule>) -> Result<Option<Entity>, String> {
+    fn take_schedule(&mut self, schedule: Box<Kept<Schedule>>) -> Result<Option<Entity>, String> {
         if self.schedules.contains_key(&schedule.process_guid) {
             return Err("there are two schedule records of this guid".to_owned());
         }
-        Ok(self.join(Box::new(schedule)))
+        Ok(self.join(schedule))
     }
 
-    fn take_definition(&mut self, definition: Kept<Definition>) -> Result<Option<Entity>, String> {
+    fn take_definition(&mut self, definition: Box<Kept<Definition>>) -> Result<Option<Entity>, String> {
         let guid = definition.process_guid.clone();
-        match self.definitions.get_mut(&guid) {
-            Some(others) if others.iter().any(|other| other.number == definition.number) => {
-                return Err("there are two definitions of this number".to_owned());
-            }
-            Some(others) => others.push(definition),
-            // Almost always there is one, and room for more would be wasted.
-            None => drop(self.definitions.insert(guid.clone(), vec![definition])),
+        // A scan gives definitions before schedules, so there is almost never one that waits.
+        let waiting = if self.schedules.is_empty() { None } else { self.schedules.remove(&guid) };
+        let others = self.definitions.entry(guid).or_default();
+        let twice = others.iter().any(|other| other.number == definition.number);
+        if !twice {
+            others.push(definition);
         }
-        let schedule = self.schedules.remove(&guid);
-        Ok(schedule.and_then(|schedule| self.join(schedule)))
+        let entity = waiting.and_then(|schedule| self.join(schedule));
+        if twice { Err("there are two definitions of this number".to_owned()) } else { Ok(entity) }
     }
 
     /// The entity, if all definitions that the schedule names are there; otherwise it waits for them.
     fn join(&mut self, schedule: Box<Kept<Schedule>>) -> Option<Entity> {
-        let guid = &schedule.process_guid;
-        let mut found = self.definitions.remove(guid).unwrap_or_default();
-        let mut take = |number| found.iter().position(|one| one.number == number).map(|at| found.swap_remove(at));
+        let mut found = self.definitions.remove(&schedule.process_guid).unwrap_or_default();
+        let whole = numbers(&schedule).all(|number| found.iter().any(|one| one.number == number));
+        let mut take = |number| {
+            let at = found.iter().position(|one| whole && one.number == number)?;
+            Some(found.swap_remove(at))
+        };
         let (definition, previous) = (take(schedule.definition), take(schedule.previous));
-        let whole = definition.is_some() && previous.is_some() == (schedule.previous != 0);
-        let joined = match definition {
-            Some(definition) if whole => Ok((definition, previous)),
-            definition => Err(definition.into_iter().chain(previous)),
-        };
-        let joined = joined.map_err(|back| found.extend(back)).ok();
         if !found.is_empty() {
-            self.definitions.insert(guid.clone(), found);
+            self.definitions.insert(schedule.process_guid.clone(), found);
         }
-        let Some((definition, previous)) = joined else {
-            self.schedules.insert(guid.clone(), schedule);
-            return None;
-        };
-        Some(Entity::Desired(Box::new(Desired { schedule: *schedule, definition, previous: previous.map(Box::new) })))
+        match definition {
+            Some(definition) => Some(Entity::Desired(Desired { schedule, definition, previous })),
+            None => {
+                self.schedules.insert(schedule.process_guid.clone(), schedule);
+                None
+            }
+        }
     }
 }
 
@@ -156,8 +152,8 @@ fn parse<M: Record>(
     payload: Bytes,
     check: fn(&M) -> Result<(), Unfit>,
     place: fn(&M) -> Place<'_>,
-) -> Result<Kept<M>, String> {
-    let record = Kept::<M>::read(payload)
+) -> Result<Box<Kept<M>>, String> {
+    let record = Kept::<M>::read_boxed(payload)
         .map_err(|error| format!("its payload is not the message it should be ({error})"))?;
     check(&record).map_err(|unfit| unfit.to_string())?;
     let place = place(&record);

@@ -15,7 +15,7 @@ use crate::versions::{Loss, StepError};
 /// Never fails: every record of the version before has its place here.
 pub fn up(older: before::Entity) -> Result<Entity, StepError> {
     Ok(match older {
-        before::Entity::Desired(desired) => Entity::Desired(Box::new(desired_up(*desired))),
+        before::Entity::Desired(desired) => Entity::Desired(desired_up(*desired)),
         before::Entity::Actual(actual) => Entity::Actual(Box::new(raised(*actual, "actual"))),
         before::Entity::Task(task) => Entity::Task(Box::new(raised(*task, "task"))),
         before::Entity::Domain(domain) => Entity::Domain(raised(domain, "domain")),
@@ -25,7 +25,7 @@ pub fn up(older: before::Entity) -> Result<Entity, StepError> {
 pub fn down(newer: Entity) -> (before::Entity, Vec<Loss>) {
     let mut losses = Vec::new();
     let older = match newer {
-        Entity::Desired(desired) => before::Entity::Desired(Box::new(desired_down(*desired, &mut losses))),
+        Entity::Desired(desired) => before::Entity::Desired(Box::new(desired_down(desired, &mut losses))),
         Entity::Actual(actual) => {
             if actual.definition != FIRST {
                 losses.push(Loss { what: format!("that it runs definition {}", actual.definition) });
@@ -82,15 +82,26 @@ fn desired_up(desired: before::Desired) -> Desired {
         carried: old.carried,
     };
     Desired {
-        schedule: Kept::stepped(schedule, (before::NUMBER, "schedule"), schedule_unknown, (NUMBER, "schedule")),
-        definition: Kept::stepped(definition, (before::NUMBER, "run"), run.unknown, (NUMBER, "definition")),
+        schedule: Box::new(Kept::stepped(
+            schedule,
+            (before::NUMBER, "schedule"),
+            schedule_unknown,
+            (NUMBER, "schedule"),
+        )),
+        definition: Box::new(Kept::stepped(
+            definition,
+            (before::NUMBER, "run"),
+            run.unknown,
+            (NUMBER, "definition"),
+        )),
         previous: None,
     }
 }
 
 fn desired_down(desired: Desired, losses: &mut Vec<Loss>) -> before::Desired {
-    let Desired { schedule: Kept { message: new, unknown: schedule_unknown }, definition, previous } = desired;
-    let Kept { message: definition, unknown: definition_unknown } = definition;
+    let Desired { schedule, definition, previous } = desired;
+    let Kept { message: new, unknown: schedule_unknown } = *schedule;
+    let Kept { message: definition, unknown: definition_unknown } = *definition;
     if definition.number != FIRST || !definition.identifier.is_empty() {
         let named = match definition.identifier.as_str() {
             "" => String::new(),

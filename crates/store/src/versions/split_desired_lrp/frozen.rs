@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use super::generated::{all_kinds, any_entity};
 use super::*;
 use crate::versions::Quarantined;
+use crate::versions::unknown::Carried;
 
 fn records_of(entities: &[Entity]) -> BTreeMap<String, Bytes> {
     let mut records = BTreeMap::new();
@@ -68,6 +69,20 @@ fn the_bytes_of_each_record_are_frozen() {
         00031442529338:\n\x07cf-apps\x10\xff\xff\xff\xff\xff\xff\xff\xff\x7f
     "#]],
     );
+}
+
+#[test]
+fn what_is_carried_and_what_is_not_known_is_frozen() {
+    let Entity::Domain(mut domain) = all_kinds().swap_remove(2) else { panic!("the third is a domain") };
+    domain.unknown = Bytes::from_static(b"\x82\x02\x03new");
+    let fields = Bytes::from_static(b"\x1a\x03old");
+    domain.carried = vec![Carried { version: 7, record: "one".into(), fields }];
+    let domain = Entity::Domain(domain);
+    check_bytes(&domain, &expect![[r#"
+        /v1442529338/domain/cf-apps
+        00031442529338:\n\x07cf-apps\x10\xff\xff\xff\xff\xff\xff\xff\xff\x7f\xc2>\x0e\x08\x07\x12\x03one\x1a\x05\x1a\x03old\x82\x02\x03new
+    "#]]);
+    assert_eq!(load(&records_of(std::slice::from_ref(&domain))), (vec![domain], vec![]));
 }
 
 #[test]

@@ -58,17 +58,15 @@ impl Loader {
         let entity = match kind {
             Kind::Schedule => {
                 let schedule = parse(key, payload, check::schedule, |record| Place::Schedule(&record.process_guid))?;
-                return Ok(self.pair_schedule(schedule));
+                return Ok(self.pair_schedule(*schedule));
             }
             Kind::Run => {
                 let run = parse(key, payload, check::run, |record| Place::Run(&record.process_guid))?;
-                return Ok(self.pair_run(run));
+                return Ok(self.pair_run(*run));
             }
-            Kind::Actual => Entity::Actual(Box::new(parse(key, payload, check::actual, keys::actual)?)),
-            Kind::Task => {
-                Entity::Task(Box::new(parse(key, payload, check::task, |record| Place::Task(&record.guid))?))
-            }
-            Kind::Domain => Entity::Domain(parse(key, payload, check::domain, |record| Place::Domain(&record.name))?),
+            Kind::Actual => Entity::Actual(parse(key, payload, check::actual, keys::actual)?),
+            Kind::Task => Entity::Task(parse(key, payload, check::task, |record| Place::Task(&record.guid))?),
+            Kind::Domain => Entity::Domain(*parse(key, payload, check::domain, |record| Place::Domain(&record.name))?),
         };
         Ok(Some(entity))
     }
@@ -111,8 +109,8 @@ fn parse<M: Record>(
     payload: Bytes,
     check: fn(&M) -> Result<(), Unfit>,
     place: fn(&M) -> Place<'_>,
-) -> Result<Kept<M>, String> {
-    let record = Kept::<M>::read(payload)
+) -> Result<Box<Kept<M>>, String> {
+    let record = Kept::<M>::read_boxed(payload)
         .map_err(|error| format!("its payload is not the message it should be ({error})"))?;
     check(&record).map_err(|unfit| unfit.to_string())?;
     let place = place(&record);
