@@ -35,10 +35,10 @@ impl Migrator {
         self.parts.tracker.begin(state, self.total());
         self.clear(to.root()).await?;
         self.parts.tracker.begin(state, self.total());
-        self.sweep(to).await?;
+        let (board, expected) = self.sweep(to).await?;
         let verifying = if state == State::Sweeping { State::Verifying } else { state };
         self.parts.tracker.begin(verifying, self.verify_total());
-        self.verify(to).await
+        self.verify(to, board, expected).await
     }
 
     /// From the older form to both, complete and verified.

@@ -1,11 +1,11 @@
 //! Verification: the target root holds what it should, record by record, before anybody relies on it.
 //!
-//! What should be there follows from the board: every entry is encoded again and its records are noted as two hashes each, so
-//! that a million records need a few dozen megabytes and not a second copy. Then the root is read from the store and
-//! compared: nothing missing, nothing else, every value as noted. That a value reads back as the entry it stands for was
-//! checked when it was encoded.
+//! What should be there follows from the board: the sweep notes the records of every entry as two hashes each, so that a
+//! million records need a few dozen megabytes and not a second copy. Then the root is read from the store and compared:
+//! nothing missing, nothing else, every value as noted. That a value reads back as the entry it stands for was checked when it
+//! was encoded.
 //!
-//! Clients go on writing meanwhile. Whatever differs and belongs to an entry that changed since the snapshot is looked at
+//! Clients go on writing meanwhile. Whatever differs and belongs to an entry that changed since the sweep began is looked at
 //! again by itself, with the board before and after the look; an entry that holds still must match.
 
 use std::collections::{HashMap, HashSet};
@@ -21,8 +21,6 @@ use crate::board::Board;
 use crate::writer::errand::{Control, Seen};
 
 const PAGE_RECORDS_MAX: usize = 512;
-/// How many entries are noted before requests get their turn.
-const NOTED_AT_ONCE_MAX: usize = 256;
 /// How often an entry is looked at that keeps changing.
 const LOOKS_MAX: usize = 50;
 /// How often the board is compared anew for records that belonged to nobody.
@@ -30,10 +28,11 @@ const ROUNDS: usize = 5;
 /// How many differing keys are named.
 const NAMED_MAX: usize = 5;
 
-/// What the root should hold: the hash of a key to the hash of its value.
-struct Expected {
-    hasher: RandomState,
-    records: HashMap<u64, u64>,
+/// What a root should hold: the hash of a key to the hash of its value.
+#[derive(Debug, Default)]
+pub(super) struct Expected {
+    pub(super) hasher: RandomState,
+    pub(super) records: HashMap<u64, u64>,
 }
 
 impl Expected {
@@ -44,31 +43,19 @@ impl Expected {
     fn value(&self, value: &[u8]) -> u64 {
         self.hasher.hash_one(value)
     }
+}
 
-    fn note(&mut self, ops: &[Op]) {
-        for op in ops {
-            if let Op::Put { key, value } = op {
-                self.records.insert(self.key(key), self.value(value));
-            }
-        }
+/// The hashes of a record that an operation leaves.
+pub(super) fn note(hasher: &RandomState, op: &Op) -> Option<(u64, u64)> {
+    match op {
+        Op::Put { key, value } => Some((hasher.hash_one(key.as_str()), hasher.hash_one(&value[..]))),
+        Op::Delete { .. } => None,
     }
 }
 
 impl Migrator {
-    /// Compares the root of `to` with the board.
-    pub(super) async fn verify(&mut self, to: Version) -> Outcome {
-        let before = self.parts.board.load_full();
-        let mut expected = Expected { hasher: RandomState::new(), records: HashMap::new() };
-        let noted_at_once = Batch::of(&self.parts.settings).entries.min(NOTED_AT_ONCE_MAX);
-        let mut begun = Instant::now();
-        for (at, seen) in entries(&before).enumerate() {
-            expected.note(&encode(to, &seen).map_err(Trouble::Content)?);
-            if at % noted_at_once == noted_at_once - 1 {
-                self.attend().await?;
-                self.pause(begun, noted_at_once as u64).await;
-                begun = Instant::now();
-            }
-        }
+    /// Compares the root of `to` with what a sweep of the board `before` wrote there.
+    pub(super) async fn verify(&mut self, to: Version, before: Arc<Board>, mut expected: Expected) -> Outcome {
         let differing = self.compare(to, &mut expected).await?;
         self.settle(to, before, &expected, differing).await
     }
