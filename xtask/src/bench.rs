@@ -1,10 +1,10 @@
 //! `cargo xtask bench`: benchmarks are run in release mode or not at all.
 //!
 //! The names are listed here and not left to the benchmark program, so that a misspelt one fails before minutes of
-//! optimised compilation and not after.
+//! optimised compilation and not after. A benchmark that starts servers finds them built.
 
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
@@ -23,6 +23,8 @@ pub(crate) struct BenchArgs {
 enum Bench {
     /// The whole server: requests per second and latencies while a fleet claims, starts, crashes and lists
     Board,
+    /// An upgrade from the former release: how long it takes in every mode, what clients notice, what going back costs
+    Migrate,
     /// The embedded store against other engines: group commit with real fdatasync, bulk load, open, scan
     Engines,
 }
@@ -34,14 +36,43 @@ pub(crate) fn run(root: &Path, args: &BenchArgs) -> anyhow::Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     };
-    let status = Command::new("cargo")
-        .args(["run", "--release", "--package", "corkboard-bench", "--"])
-        .arg(spelling(name))
-        .args(&args.rest)
-        .current_dir(root)
-        .status()
-        .context("cargo could not be started.")?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    for arguments in servers(name) {
+        if !cargo(root, arguments)?.success() {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    let mut arguments = vec!["run", "--release", "--package", "corkboard-bench", "--"];
+    let name = spelling(name);
+    arguments.push(&name);
+    arguments.extend(args.rest.iter().map(String::as_str));
+    Ok(if cargo(root, &arguments)?.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How to build the servers that a benchmark starts.
+fn servers(bench: Bench) -> &'static [&'static [&'static str]] {
+    const PRESENT: &[&str] = &["build", "--release", "--package", "corkboard"];
+    // Its own place for the binary, and the same one for everything else: only the last crate is compiled again.
+    const FORMER: &[&str] = &[
+        "build",
+        "--release",
+        "--package",
+        "corkboard",
+        "--features",
+        "former-data-version",
+        "--target-dir",
+        "target/former",
+        "--config",
+        "build.build-dir=\"target\"",
+    ];
+    match bench {
+        Bench::Board => &[PRESENT],
+        Bench::Migrate => &[PRESENT, FORMER],
+        Bench::Engines => &[],
+    }
+}
+
+fn cargo(root: &Path, arguments: &[&str]) -> anyhow::Result<ExitStatus> {
+    Command::new("cargo").args(arguments).current_dir(root).status().context("cargo could not be started.")
 }
 
 fn listing() -> Vec<(String, String)> {
@@ -63,7 +94,7 @@ mod tests {
     #[test]
     fn every_benchmark_says_what_it_measures() {
         let listing = listing();
-        assert_eq!(listing.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["board", "engines"]);
+        assert_eq!(listing.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["board", "migrate", "engines"]);
         assert!(listing.iter().all(|(_, what)| !what.is_empty()));
     }
 }

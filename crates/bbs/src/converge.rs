@@ -72,14 +72,7 @@ impl Converger {
         // The plan of a large platform takes a while; it must not sit on a thread that answers requests.
         let planned = tokio::task::spawn_blocking(move || lrps::plan(&*board, &cells, &internal_hostnames, now_ns));
         let Ok(mut plan) = planned.await else { return Err(WriteError::Panicked) };
-        if !self.guard.load().trusts_the_store() {
-            let before = plan.decisions.len();
-            plan.decisions.retain(|decision| !decision.stops_something());
-            let spared = before - plan.decisions.len();
-            if spared > 0 {
-                tracing::warn!(spared, "nothing is stopped while the store is not confirmed: see `corkboard status`");
-            }
-        }
+        self.spare(&mut plan);
         let decisions = plan.decisions.len();
         for chunk in plan.decisions.chunks(DECISIONS_PER_COMMAND) {
             let command = Command::ConvergeLrps(ConvergeLrps { decisions: chunk.to_vec() });
@@ -90,6 +83,30 @@ impl Converger {
             tracing::info!(decisions, took = ?started.elapsed(), "LRP convergence");
         }
         Ok(())
+    }
+
+    /// What is not in the store, or cannot be read there, may well be wanted: nothing is stopped on such evidence.
+    fn spare(&self, plan: &mut lrps::Plan) {
+        let guard = self.guard.load();
+        let trusted = guard.trusts_the_store();
+        let unreadable = self.board.load().unreadable_processes();
+        if trusted && unreadable.is_empty() {
+            return;
+        }
+        let before = plan.decisions.len();
+        plan.decisions.retain(|decision| {
+            let unsure = !trusted || decision.process_guid().is_some_and(|guid| unreadable.contains(guid.as_str()));
+            !(unsure && decision.stops_something())
+        });
+        let spared = before - plan.decisions.len();
+        if spared > 0 && trusted {
+            tracing::warn!(
+                spared,
+                "instances whose desired LRP cannot be read are not stopped: `corkboard quarantine list`"
+            );
+        } else if spared > 0 {
+            tracing::warn!(spared, "no instance is stopped while the store is not confirmed: {}", guard.explain());
+        }
     }
 
     async fn task_pass(&self, cells: &Cells, now_ns: Nanos) -> Result<(), WriteError> {

@@ -3,6 +3,7 @@
 //! These are the same engine and the same documents as in a running server; only the API is missing. An errand takes the
 //! lock of the store like a server does, so it is refused while one runs, and a server is refused while it does.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -78,9 +79,15 @@ pub async fn status(config: &Config) -> Result<MigrationStatus, ErrandError> {
     let newest = config.newest;
     let decision = decide(Some(current.number()), Some(target), newest.number());
     let state = match (target.cmp(&current.number()), current == newest) {
-        (std::cmp::Ordering::Less, _) => State::RollingBack,
+        (Ordering::Less, _) => State::RollingBack,
         (_, true) => State::None,
         (_, false) => State::Held,
+    };
+    let why = match &root.control.held {
+        Some(held) if held.version == newest.number() && state == State::Held => {
+            format!("{}, so a server of this release serves the data as it is and migrates it when told to", held.why)
+        }
+        _ => decision.reason,
     };
     let leftovers = root.roots.iter().copied().filter(|root| *root != current.number()).collect();
     let tracker = Tracker::new(Facts {
@@ -90,11 +97,12 @@ pub async fn status(config: &Config) -> Result<MigrationStatus, ErrandError> {
         newest,
         mode: config.migration.mode,
         finalization: config.migration.finalization,
-        note: Some(format!("No server runs on this store. {}", decision.reason)),
+        note: Some(format!("No server runs on this store: {why}")),
         blockers: Vec::new(),
         leftovers,
     });
-    Ok(tracker.status())
+    // What a server would be told to do next, nobody is there to hear.
+    Ok(MigrationStatus { next: None, ..tracker.status() })
 }
 
 pub async fn plan(config: &Config, to: Option<DataVersion>) -> Result<Plan, ErrandError> {

@@ -5,7 +5,6 @@
 //! floors of the machine are measured in the same run. Nothing is kept but the report and, beside the build, the raw numbers.
 
 mod report;
-mod server;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,13 +14,13 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::certificates::Certificates;
-use crate::connection::Target;
+use crate::document;
 use crate::fleet::Fleet;
 use crate::floors::{self, Floors};
 use crate::load::{self, Load, Phase, PhaseReport, Settings};
+use crate::migrate;
 use crate::process::Machine;
-
-use self::server::{Ending, Server};
+use crate::server::{Ending, Launch, Server};
 
 /// As many as polled the other server.
 const CELLS: u64 = 1_000;
@@ -106,7 +105,11 @@ pub async fn run(args: &BoardArgs, say: &dyn Fn(&str)) -> anyhow::Result<bool> {
 
     let raw = args.dir.join("board.json");
     std::fs::write(&raw, serde_json::to_string_pretty(&measured)?)?;
-    let text = report::markdown(&Machine::read(), &measured);
+    let mut text = report::markdown(&Machine::read(), &measured);
+    if let Some(section) = document::section(&document::read(&args.out)?, migrate::SECTION) {
+        text.push('\n');
+        text.push_str(section);
+    }
     std::fs::write(&args.out, text).with_context(|| format!("{} cannot be written", args.out.display()))?;
     say(&format!("report: {}, raw numbers: {}", args.out.display(), raw.display()));
     Ok(!measured.phases().any(PhaseReport::failed))
@@ -195,12 +198,19 @@ impl Bench<'_> {
     }
 
     async fn start_with(&self, dir: &Path, converge_interval: &str) -> anyhow::Result<(Server, f64)> {
-        Server::start(&self.binary, dir, &self.certificates, CELLS, converge_interval).await
+        let launch = Launch {
+            binary: &self.binary,
+            dir,
+            certificates: &self.certificates,
+            cells: CELLS,
+            converge_interval,
+            migration_mode: None,
+        };
+        launch.start().await
     }
 
     async fn load(&self, server: &Server, lrps: u64) -> anyhow::Result<Load> {
-        let tls = api::client::tls::client_config(&self.certificates.client())?;
-        let target = Target::resolve(&server.url()?, Some(tls)).await?;
+        let target = server.target(&self.certificates).await?;
         Ok(Load::new(target, Fleet { lrps: lrps.max(1), cells: CELLS }, self.settings, Some(server.process())))
     }
 

@@ -2,14 +2,15 @@
 //!
 //! Promise: everything is a function of its number, so every phase, also in another process, builds the same requests
 //! without asking the server. Sizes are those of a Cloud Foundry that runs buildpack applications: about 4.3 KB for a
-//! DesiredLRP, 910 bytes for its scheduling info and 745 for a running ActualLRP. A test holds them there.
+//! DesiredLRP, 910 bytes for its scheduling info, 745 for a running ActualLRP and 2.9 KB for a task. A test holds them there.
 //!
 //! Every fourth LRP has two instances and the others one: 200,000 LRPs are 250,000 instances.
 
 use api::models::{
     ActualLrPsRequest, ActualLrpInstanceKey, ActualLrpInternalRoute, ActualLrpKey, ActualLrpNetInfo,
-    ClaimActualLrpRequest, CrashActualLrpRequest, DesireLrpRequest, DesiredLrPsRequest, DesiredLrpByProcessGuidRequest,
-    PortMapping, StartActualLrpRequest, TasksRequest, UpsertDomainRequest,
+    ClaimActualLrpRequest, CrashActualLrpRequest, DesireLrpRequest, DesireTaskRequest, DesiredLrPsRequest,
+    DesiredLrpByProcessGuidRequest, PortMapping, StartActualLrpRequest, StartTaskRequest, TasksRequest,
+    UpsertDomainRequest,
 };
 use bytes::Bytes;
 use prost::Message;
@@ -26,6 +27,7 @@ pub const EVENTS_PER_CYCLE: u64 = 5;
 
 const SEED_PROCESS: u64 = 0x0050_524f_4345_5353;
 const SEED_INSTANCE: u64 = 0x494e_5354_414e_4345;
+const SEED_TASK: u64 = 0x5441_534b;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Fleet {
@@ -63,6 +65,15 @@ impl Fleet {
         let instances = if lrp % 4 == 3 { 2 } else { 1 };
         let desired_lrp = Some(desired::lrp(lrp, &process_guid(lrp), instances));
         encode(&DesireLrpRequest { desired_lrp })
+    }
+
+    pub fn desire_task(&self, task: u64) -> Bytes {
+        let task_definition = Some(desired::task(task));
+        encode(&DesireTaskRequest { task_definition, task_guid: task_guid(task), domain: DOMAIN.into() })
+    }
+
+    pub fn start_task(&self, task: u64) -> Bytes {
+        encode(&StartTaskRequest { task_guid: task_guid(task), cell_id: cell_id(task % self.cells) })
     }
 
     /// The process guids on a cell, as its route emitter asks for them.
@@ -133,6 +144,10 @@ pub fn process_guid(lrp: u64) -> String {
     format!("{}-{}", noise.guid(), noise.guid())
 }
 
+fn task_guid(task: u64) -> String {
+    Noise::new(SEED_TASK ^ task << 16).guid()
+}
+
 pub fn cell_id(cell: u64) -> String {
     format!("cell-{cell}")
 }
@@ -159,6 +174,11 @@ pub fn cells_file(cells: u64) -> String {
 
 pub fn upsert_domain() -> Bytes {
     encode(&UpsertDomainRequest { domain: DOMAIN.into(), ttl: 0 })
+}
+
+/// A write that any board takes at any time, and that changes nothing else: the domain counts as fresh for so long.
+pub fn refresh_probe_domain(ttl_s: u32) -> Bytes {
+    encode(&UpsertDomainRequest { domain: "bench-probe".into(), ttl: ttl_s })
 }
 
 pub fn actual_lrps_of_cell(cell: u64) -> Bytes {
@@ -242,13 +262,16 @@ mod tests {
             let start = StartActualLrpRequest::decode(FLEET.instance(number).start()).unwrap();
             assert_eq!(check(&start).map_err(|invalid| invalid.to_string()), Ok(()));
             assert!(guids.insert(start.actual_lrp_instance_key.unwrap().instance_guid));
+            let task = DesireTaskRequest::decode(FLEET.desire_task(number)).unwrap();
+            assert_eq!(check(&task).map_err(|invalid| invalid.to_string()), Ok(()));
+            assert!(guids.insert(task.task_guid));
         }
     }
 
     /// The sizes for which the figures of other servers were measured.
     #[test]
     fn sizes_are_realistic() {
-        let (mut desired, mut scheduling, mut actual) = (0, 0, 0);
+        let (mut desired, mut scheduling, mut actual, mut task) = (0, 0, 0, 0);
         for number in 0..1_000 {
             let lrp = DesireLrpRequest::decode(FLEET.desire(number)).unwrap().desired_lrp.unwrap();
             let info = DesiredLrpSchedulingInfo {
@@ -286,10 +309,11 @@ mod tests {
             };
             desired += DesireLrpRequest { desired_lrp: Some(lrp) }.encoded_len() + 42;
             scheduling += info.encoded_len();
+            task += FLEET.desire_task(number).len();
             actual += running.encoded_len();
         }
-        let sizes = [desired / 1_000, scheduling / 1_000, actual / 1_000];
-        let wanted = [4_285, 910, 745];
+        let sizes = [desired / 1_000, scheduling / 1_000, actual / 1_000, task / 1_000];
+        let wanted = [4_285, 910, 745, 2_900];
         assert!(sizes.iter().zip(wanted).all(|(size, wanted)| size.abs_diff(wanted) <= wanted / 50), "{sizes:?}");
     }
 }

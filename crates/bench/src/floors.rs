@@ -15,7 +15,7 @@ use crate::certificates::Certificates;
 use crate::latency::Summary;
 use crate::table::{Table, grouped, milliseconds};
 
-pub use self::disk::{RECORD_BYTES, synced_appends};
+pub use self::disk::{RECORD_BYTES, sequential_mb_per_s, synced_appends};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Floors {

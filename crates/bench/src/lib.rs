@@ -3,20 +3,23 @@
 //! Promise: a number is only reported together with what it cost to get it right. Every answer is checked, failures are
 //! counted and shown, and a phase with failures is marked as failed instead of being fast. Never shipped.
 //!
-//! Start with [`fleet`] for what the data looks like, [`load`] for what is done with it, and [`board`] for how a server
-//! is started and the report written. [`floors`] measures what the machine itself can do, in the same run: without them
+//! Start with [`fleet`] for what the data looks like, [`load`] for what is done with it, and [`board`] for how the
+//! report is written; [`migrate`] measures what an upgrade costs. [`floors`] measures what the machine itself can do, in the same run: without them
 //! a number says nothing. [`engines`] stands alone.
 
 pub mod answer;
 pub mod board;
 pub mod certificates;
 pub mod connection;
+pub mod document;
 pub mod engines;
 pub mod fleet;
 pub mod floors;
 pub mod latency;
 pub mod load;
+pub mod migrate;
 pub mod noise;
 pub mod process;
+pub mod server;
 pub mod stopwatch;
 pub mod table;

@@ -10,11 +10,13 @@
 mod claim_start;
 mod cycle;
 pub mod events;
+mod fill;
 mod mixed;
 mod poll;
 mod populate;
 pub mod reads;
 mod report;
+pub mod steady;
 mod worker;
 
 use std::sync::atomic::AtomicU64;
@@ -114,6 +116,13 @@ impl Load {
             Phase::Poll => poll::run(self).await,
         };
         PhaseReport { phase: phase.name().to_owned(), lrps: self.fleet.lrps, measures }
+    }
+
+    /// The quickest way to a full board: everything desired, every instance running, and so many tasks on their cells.
+    pub async fn fill(&self, tasks: u64) -> PhaseReport {
+        let mut measures = populate::run(self).await;
+        measures.extend(fill::run(self, tasks).await);
+        PhaseReport { phase: "fill".to_owned(), lrps: self.fleet.lrps, measures }
     }
 
     /// Processor time so far, of the server if we may know it, and ours.

@@ -1,4 +1,4 @@
-//! The command line of the benchmarks: `load`, `board`, `engines`. Exit code 1 when something failed or a phase did.
+//! The command line of the benchmarks: `load`, `board`, `migrate`, `engines`. Exit code 1 when something failed or a phase did.
 
 #![expect(
     clippy::print_stdout,
@@ -18,6 +18,7 @@ use corkboard_bench::connection::Target;
 use corkboard_bench::engines::{self, EnginesArgs, Kind};
 use corkboard_bench::fleet::Fleet;
 use corkboard_bench::load::{self, Load, Phase, Settings};
+use corkboard_bench::migrate::{self, MigrateArgs};
 use corkboard_bench::process::Process;
 use url::Url;
 
@@ -34,6 +35,8 @@ enum Command {
     Load(LoadArgs),
     /// Start our server, measure everything and write the report
     Board(BoardArgs),
+    /// Upgrade filled stores in every mode, and go back; measure what it costs and what clients notice
+    Migrate(MigrateArgs),
     /// Compare storage engines
     Engines(EnginesArgs),
     /// The part of `engines` that is killed
@@ -106,6 +109,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
     match command {
         Command::Load(args) => runtime()?.block_on(put_load(args)),
         Command::Board(args) => runtime()?.block_on(board::run(&args, &|line| eprintln!("{line}"))),
+        Command::Migrate(args) => runtime()?.block_on(migrate::run(&args, &|line| eprintln!("{line}"))),
         Command::Engines(args) => {
             let report = engines::run(&args, &|line| eprintln!("{line}"))?;
             println!("{report}");

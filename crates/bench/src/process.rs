@@ -26,6 +26,12 @@ impl Process {
         memory_peak_bytes(&status)
             .with_context(|| format!("the kernel says nothing of the memory of process {}", self.0))
     }
+
+    /// What it had written to disks so far.
+    pub fn written_bytes(self) -> anyhow::Result<u64> {
+        let io = fs::read_to_string(format!("/proc/{}/io", self.0))?;
+        written_bytes(&io).with_context(|| format!("the kernel says nothing of what process {} wrote", self.0))
+    }
 }
 
 fn cpu_seconds(stat: &str) -> Option<f64> {
@@ -36,10 +42,28 @@ fn cpu_seconds(stat: &str) -> Option<f64> {
     Some((ticks(USER_TIME_AT)? + ticks(SYSTEM_TIME_AT)?) / TICKS_PER_SECOND)
 }
 
+/// What all processes of this machine together used of its processors, in seconds since it was started.
+pub fn busy_seconds() -> anyhow::Result<f64> {
+    let stat = fs::read_to_string("/proc/stat")?;
+    busy_seconds_of(&stat).context("the kernel's line about all processors has another form")
+}
+
+fn busy_seconds_of(stat: &str) -> Option<f64> {
+    let fields = stat.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<f64> = fields.split_whitespace().map_while(|field| field.parse().ok()).collect();
+    // User, nice, system; then idle and waiting for disks; then interrupts.
+    let busy = ticks.get(..3)?.iter().chain(ticks.get(5..7)?).sum::<f64>();
+    Some(busy / TICKS_PER_SECOND)
+}
+
 fn memory_peak_bytes(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kilobytes * 1_024)
+}
+
+fn written_bytes(io: &str) -> Option<u64> {
+    io.lines().find_map(|line| line.strip_prefix("write_bytes:"))?.trim().parse().ok()
 }
 
 /// Facts about the machine for the head of a report: no names, no addresses, no paths.
@@ -80,6 +104,8 @@ mod tests {
         assert_eq!(cpu_seconds("42 (short) S 1"), None);
         assert_eq!(memory_peak_bytes("VmPeak:\t 5 kB\nVmHWM:\t   2048 kB\n"), Some(2_097_152));
         assert_eq!(memory_peak_bytes("VmRSS: 1 kB"), None);
+        assert_eq!(busy_seconds_of("cpu  100 10 90 7 8 30 20 0 0 0\ncpu0 1"), Some(2.5));
+        assert_eq!(written_bytes("wchar: 7\nwrite_bytes: 4096\ncancelled_write_bytes: 9\n"), Some(4_096));
     }
 
     #[test]

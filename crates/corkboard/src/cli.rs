@@ -29,8 +29,9 @@ use crate::{logging, server};
     version,
     arg_required_else_help = true,
     after_help = "Start with:\n  corkboard up\n\n\
-        The operator's commands are those of cfdot, with its flags, environment variables and exit codes:\n  \
-        0 success, 3 wrong use, 4 an error from the server, 5 anything else (for instance, no connection)."
+        From domains to task-events, the commands are those of cfdot, with its flags, environment variables and exit \
+        codes:\n  0 success, 3 wrong use, 4 an error from the server, 5 anything else (for instance, no connection).\n\
+        The exit codes of the commands about migrations are in corkboard migrate --help."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -49,8 +50,9 @@ enum Command {
     /// Start a server from a configuration file
     #[command(after_help = format!(
         "Examples:\n  corkboard config example > board.toml\n  corkboard bbs --config board.toml\n\n\
-        Exit codes, also of up: 0 stopped in order, 3 wrong use, {EXIT_SHUT_DOWN} the version of the data forbids this release \
-        to touch it\n(nothing was written, and starting it again changes nothing: start the release of the data), 5 anything else."
+        Exit codes, also of up:\n  0  stopped in order\n  3  wrong use\n  5  anything else\n  \
+        {EXIT_SHUT_DOWN}  the version of the data forbids this release to touch it; nothing was written, and starting it\n     \
+        again changes nothing: start the release of the data"
     ))]
     Bbs(server::Bbs),
     /// Check or print a configuration file
@@ -145,7 +147,7 @@ enum Command {
 }
 
 const MIGRATE_HELP: &str = "Examples:\n  corkboard migrate status --watch\n  corkboard migrate plan\n  \
-    corkboard migrate finalize\n\nWhere to read about it: each of these commands has --help with examples.\n\n\
+    corkboard migrate finalize\n\n\
     Exit codes for scripts:\n  0   done, or nothing to do and all is well\n  3   wrong use; nothing was changed\n  \
     4   the server refused, and says why\n  5   anything else (for instance, no connection)\n  \
     7   plan: a record fails or loses something; rollback: something would be lost\n  \

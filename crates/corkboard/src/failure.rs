@@ -66,7 +66,7 @@ pub(crate) enum Failure {
     },
     /// The operator's API said no, in words.
     #[error("{}{}", refusal.message, losses(refusal))]
-    Refused { status: u16, refusal: Refusal },
+    Refused { status: u16, refusal: Box<Refusal> },
     #[error("cannot talk to the server at {}", address.url)]
     Operator {
         address: Address,
@@ -169,6 +169,9 @@ impl Failure {
             Origin::File => "",
         };
         Some(match kind {
+            TransportKind::Refused if address.origin == Origin::Health => {
+                format!("Is the node running? Its health port answers in every phase. {where_from}")
+            }
             TransportKind::Refused if matches!(self, Self::Operator { .. }) => format!(
                 "Is the server running, and is it the master? `corkboard migrate status --healthURL URL` asks any node, in \
                  any phase. {where_from}"
@@ -281,7 +284,7 @@ mod tests {
 
     fn refused(status: u16, document: &str) -> Failure {
         let refusal: Refusal = serde_json::from_str(document).unwrap();
-        let refusal = Refusal { document: document.to_owned(), ..refusal };
+        let refusal = Box::new(Refusal { document: document.to_owned(), ..refusal });
         let address = Address { url: String::new(), origin: Origin::Bbs };
         Failure::of_command(OperatorError::Refused { status, refusal }.into(), address).unwrap()
     }

@@ -71,7 +71,7 @@ pub struct Refusal {
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
     #[error("{}", refusal.message)]
-    Refused { status: u16, refusal: Refusal },
+    Refused { status: u16, refusal: Box<Refusal> },
     /// Not the words of a server that knows these questions.
     #[error("the server answered {what} with status {status}{}", note(phase.as_deref()))]
     Status {
@@ -123,7 +123,7 @@ impl Client {
         match serde_json::from_slice::<Refusal>(&bytes) {
             Ok(refusal) => {
                 let document = String::from_utf8_lossy(&bytes).into_owned();
-                Err(OperatorError::Refused { status, refusal: Refusal { document, ..refusal } })
+                Err(OperatorError::Refused { status, refusal: Box::new(Refusal { document, ..refusal }) })
             }
             Err(_) => Err(OperatorError::Status { what: question.shown(), status, phase }),
         }

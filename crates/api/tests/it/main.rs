@@ -10,5 +10,6 @@ mod calls;
 mod documentation;
 mod events;
 mod every_route;
+mod operator;
 mod server;
 mod tls;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::client::tls::{TlsFiles, client_config, server_config};
-use api::client::{Client, ClientError, TransportKind};
+use api::client::{Client, ClientError, OperatorError, Question, TransportKind};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -92,6 +92,21 @@ async fn the_right_certificates_are_accepted_and_the_connection_kept() {
     assert!(client.ping().await.unwrap());
     assert!(client.ping().await.unwrap());
     assert_eq!(server.connections(), 1);
+}
+
+/// Questions of the operator go the same way as calls, and show the same certificate.
+#[tokio::test]
+async fn operators_are_known_by_the_same_certificate() {
+    let pki = Pki::new();
+    let server = pki.server().await;
+    let question = Question::get("/corkboard/v1/status", &[]);
+    let known = pki.client(&server, "localhost", "good-client", "good", false);
+    assert!(known.ping().await.unwrap());
+    known.ask(&question).await.unwrap();
+    assert_eq!(server.connections(), 1);
+    let stranger = pki.client(&server, "localhost", "other-client", "good", false);
+    let error = stranger.ask(&question).await.unwrap_err();
+    assert!(matches!(error, OperatorError::Transport { kind: TransportKind::Tls, .. }), "{error:?}");
 }
 
 #[tokio::test]

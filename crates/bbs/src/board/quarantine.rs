@@ -3,13 +3,15 @@
 //! Promise: nothing but an operator deletes one. When a command stores a record under the key of one that cannot be read, the
 //! old bytes move aside in the same step, so that the platform goes on and nothing is lost.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use imbl::OrdMap;
 use model::Nanos;
+use percent_encoding::percent_decode_str;
 use store::root::QUARANTINE_ROOT;
-use store::{Op, Step};
+use store::{Op, Step, Version};
 
 use super::Board;
 
@@ -42,6 +44,11 @@ impl Place {
 }
 
 impl Board {
+    /// The guids of desired LRPs of which a record cannot be read. They are wanted, though nobody can say how.
+    pub fn unreadable_processes(&self) -> HashSet<String> {
+        self.quarantine.keys().filter_map(|id| process_of(original_key(id).unwrap_or(id))).collect()
+    }
+
     /// Looks through the operations of a step from `first` on, and moves aside what they would write over.
     pub fn keep_what_is_in_the_way(&mut self, step: &mut Step, first: usize, now_ns: Nanos) {
         if self.quarantine.is_empty() {
@@ -58,6 +65,19 @@ impl Board {
             self.quarantine.insert(aside, Arc::new(Kept { why, place: Place::Displaced, ..Kept::clone(&kept) }));
         }
     }
+}
+
+/// The guid in the key of a record of a desired LRP, in any data version.
+fn process_of(key: &str) -> Option<String> {
+    let version = Version::ALL.iter().find(|version| key.starts_with(version.root()))?;
+    let rest = key[version.root().len()..].strip_prefix("desired/")?;
+    let name = if *version < Version::SplitDesiredLrp {
+        rest
+    } else {
+        // `schedule/<guid>`, `run/<guid>`, `definition/<guid>/<number>`
+        rest.split('/').nth(1)?
+    };
+    Some(percent_decode_str(name).decode_utf8_lossy().into_owned())
 }
 
 /// What moves all records aside that lie below `root`, in as many steps as it takes.
@@ -96,6 +116,23 @@ pub fn original_key(id: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_process_of_an_unreadable_desired_lrp_is_known_by_its_key() {
+        let check = |key: &str, guid: Option<&str>| assert_eq!(process_of(key).as_deref(), guid, "{key}");
+        check("/v1/desired/a%2Fb", Some("a/b"));
+        check("/v1/desired/schedule", Some("schedule"));
+        check("/v1441411196/desired/g", Some("g"));
+        check("/v1442529338/desired/run/g", Some("g"));
+        check("/v1794700800/desired/schedule/g", Some("g"));
+        check("/v1794700800/desired/definition/g%20h/0000000001", Some("g h"));
+        check("/v1794700800/task/g", None);
+        check("/v7/desired/g", None);
+        let kept = Kept { why: "poison".into(), bytes: Bytes::new(), place: Place::Displaced };
+        let id = "/quarantine/00000000000000000007/v1442529338/desired/schedule/g";
+        let board = Board { quarantine: Quarantine::unit(id.into(), Arc::new(kept)), ..Board::default() };
+        assert_eq!(board.unreadable_processes(), HashSet::from(["g".to_owned()]));
+    }
 
     #[test]
     fn what_is_in_the_way_moves_aside_in_the_same_step() {

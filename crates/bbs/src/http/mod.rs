@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use api::Route;
 use api::models::Error;
+use api::models::error::Type;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -249,7 +250,7 @@ pub(crate) fn failed<M: api::Response>(error: Error) -> Answer {
 pub(crate) fn write_failure(error: &WriteError) -> Result<Error, Failure> {
     match error {
         WriteError::Refused(refusal) => Ok(errors::of_refusal(refusal)),
-        WriteError::NeedsVersion { .. } => Ok(api::errors::unrecoverable(&error.to_string())),
+        WriteError::NeedsVersion { .. } => Ok(Error::new(Type::ResourceConflict, error.to_string())),
         WriteError::ReadOnly => Err(Failure::Unavailable { code: "read-only", message: error.to_string() }),
         WriteError::Panicked => Ok(api::errors::unknown(error.to_string())),
         WriteError::Stopping => Err(Failure::Unavailable { code: "stopping", message: error.to_string() }),

@@ -35,10 +35,10 @@ impl Migrator {
         self.parts.tracker.begin(state, self.total());
         self.clear(to.root()).await?;
         self.parts.tracker.begin(state, self.total());
-        self.sweep(to).await?;
+        let (board, expected) = self.sweep(to).await?;
         let verifying = if state == State::Sweeping { State::Verifying } else { state };
         self.parts.tracker.begin(verifying, self.verify_total());
-        self.verify(to).await
+        self.verify(to, board, expected).await
     }
 
     /// From the older form to both, complete and verified.
@@ -126,8 +126,7 @@ impl Migrator {
             self.clear(root.root()).await?;
             self.roots.retain(|known| *known != root.number());
             let detail = format!("the records below {} were deleted", root.root());
-            self.record(Control::default(), Step::default(), HistoryEvent::Cleaned, Some(root.number()), &detail)
-                .await?;
+            self.record(Control::default(), Step::default(), HistoryEvent::Cleaned, None, &detail).await?;
         }
         Ok(())
     }

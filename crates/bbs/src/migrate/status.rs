@@ -225,7 +225,7 @@ impl Tracker {
             explanation: facts.explanation(),
             next: facts.next(),
             current: facts.current.into(),
-            target: facts.target.into(),
+            target: if facts.state == State::Held { facts.newest.into() } else { facts.target.into() },
             newest: facts.newest.into(),
             mode: facts.mode,
             finalization: facts.finalization,

@@ -11,6 +11,7 @@
 //! Records are encoded here, outside the writer, and every one of them is read back before it is written: what would not come
 //! back as it was stops the migration before it is stored.
 
+use std::hash::RandomState;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,32 +20,43 @@ use futures_util::stream::FuturesUnordered;
 use store::{Loader, Op, Version, versions};
 use tokio::time::Instant;
 
+use super::verify::{Expected, note};
 use super::{Migrator, Outcome, Trouble};
 use crate::board::Board;
-use crate::config::Mode;
+use crate::config::{self, Mode};
 use crate::writer::errand::{Rewrite, Seen};
+use crate::writer::{WriteError, Writer};
 
 /// While clients are served: small enough that a client whose change shares a commit with a batch hardly notices.
-const ONLINE: Batch = Batch { entries: 128, bytes: 256 * 1024, in_flight: 1, deletions: 128 };
-/// While nobody is: large enough to keep the disk busy.
-const ALONE: Batch = Batch { entries: 4096, bytes: 6 * 1024 * 1024, in_flight: 3, deletions: 1024 };
+const ONLINE: Batch = Batch { entries: 128, in_flight: 1 };
+/// While nobody is: large enough to keep the disk busy, and several at once to keep all cores busy.
+const ALONE: Batch = Batch { entries: 1024, in_flight: 4 };
 /// The longest pause between two batches.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
+/// Clients have the store to themselves for this part of the time that a batch took.
+const PAUSE_DIVISOR: u32 = 2;
+const PAGE_RECORDS: usize = 1024;
+/// At a configured pace there are at least this many batches in a second.
+const BATCHES_PER_S_MIN: u64 = 10;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batch {
     pub(super) entries: usize,
-    pub(super) bytes: usize,
     pub(super) in_flight: usize,
-    pub(super) deletions: usize,
 }
 
 impl Batch {
-    pub(super) fn of(mode: Mode) -> Self {
-        match mode {
+    pub(super) fn of(settings: &config::Migration) -> Self {
+        let usual = match settings.mode {
             Mode::Online => ONLINE,
             Mode::ReadOnly | Mode::Offline => ALONE,
+        };
+        if settings.records_per_s_max == 0 {
+            return usual;
         }
+        // A slow pace is kept by small batches, not by long pauses in which nobody is heard.
+        let most = usize::try_from(settings.records_per_s_max / BATCHES_PER_S_MIN).unwrap_or(usize::MAX).max(1);
+        Self { entries: usual.entries.min(most), in_flight: 1 }
     }
 }
 
@@ -88,37 +100,36 @@ pub(super) fn encode(version: Version, seen: &Seen) -> Result<Vec<Op>, String> {
 }
 
 impl Migrator {
-    /// Writes every entry of the board in the form of `to`.
-    pub(super) async fn sweep(&mut self, to: Version) -> Outcome {
+    /// Writes every entry of the board in the form of `to`. Returns the board it went over and what it wrote, to be verified.
+    pub(super) async fn sweep(&mut self, to: Version) -> Result<(Arc<Board>, Expected), Trouble> {
         let board = self.parts.board.load_full();
+        let mut expected = Expected::default();
         let batch = self.batch;
         let mut waiting = entries(&board).peekable();
         let mut in_flight = FuturesUnordered::new();
         while waiting.peek().is_some() || !in_flight.is_empty() {
             self.attend().await?;
             let begun = Instant::now();
-            if waiting.peek().is_some() && in_flight.len() < batch.in_flight {
-                let rewrites = fill(&mut waiting, to, batch)?;
-                let (writer, entries) = (self.parts.writer.clone(), rewrites.len() as u64);
-                in_flight.push(async move { persist(&writer, rewrites).await.map(|()| entries) });
-                if in_flight.len() < batch.in_flight {
-                    continue;
-                }
+            while waiting.peek().is_some() && in_flight.len() < batch.in_flight {
+                let seen: Vec<Seen> = waiting.by_ref().take(batch.entries).collect();
+                in_flight.push(rewrite(self.parts.writer.clone(), to, seen, expected.hasher.clone()));
             }
-            if let Some(stored) = in_flight.next().await {
-                let stored = stored?;
-                self.parts.tracker.advance(stored);
-                self.pause(begun, stored).await;
+            if let Some(written) = in_flight.next().await {
+                let written = written?;
+                expected.records.extend(written.records);
+                self.parts.tracker.advance(written.entries);
+                self.pause(begun, written.entries).await;
             }
         }
-        Ok(())
+        drop((waiting, in_flight));
+        Ok((board, expected))
     }
 
-    /// Leaves clients as much of the store as the batch took, and keeps the configured pace.
+    /// Leaves clients a share of the store, and keeps the configured pace.
     pub(super) async fn pause(&self, begun: Instant, records: u64) {
         let took = begun.elapsed();
         let settings = &self.parts.settings;
-        let fair = if settings.mode == Mode::Online { took.min(PAUSE_MAX) } else { Duration::ZERO };
+        let fair = if settings.mode == Mode::Online { (took / PAUSE_DIVISOR).min(PAUSE_MAX) } else { Duration::ZERO };
         let pace = match settings.records_per_s_max {
             0 => Duration::ZERO,
             most => Duration::from_secs_f64(records as f64 / most as f64).saturating_sub(took),
@@ -133,11 +144,12 @@ impl Migrator {
 
     /// Deletes everything below a root.
     pub(super) async fn clear(&mut self, root: &str) -> Outcome {
-        let limit = self.batch.deletions;
+        let batch = self.batch;
         let mut after: Option<String> = None;
         loop {
             self.attend().await?;
             let begun = Instant::now();
+            let limit = batch.entries.min(PAGE_RECORDS);
             let page = self.parts.store.scan(root, after.as_deref(), limit).await.map_err(Trouble::Store)?;
             let count = page.records.len() as u64;
             if count > 0 {
@@ -155,26 +167,36 @@ impl Migrator {
     }
 }
 
-fn fill(waiting: &mut impl Iterator<Item = Seen>, to: Version, batch: Batch) -> Result<Vec<Rewrite>, Trouble> {
-    let mut rewrites = Vec::with_capacity(batch.entries);
-    let mut bytes = 0;
-    for seen in waiting.by_ref() {
-        let ops = encode(to, &seen).map_err(Trouble::Content)?;
-        bytes += ops.iter().map(Op::bytes).sum::<usize>();
-        rewrites.push(Rewrite { seen, form: to, ops });
-        if rewrites.len() >= batch.entries || bytes >= batch.bytes {
-            break;
+/// What became of one batch.
+struct Written {
+    entries: u64,
+    records: Vec<(u64, u64)>,
+}
+
+/// Encodes a batch, notes what should be stored, and has it stored. Encoding must not sit on a thread that answers requests.
+async fn rewrite(writer: Writer, to: Version, seen: Vec<Seen>, hasher: RandomState) -> Result<Written, Trouble> {
+    let entries = seen.len() as u64;
+    let encoding = tokio::task::spawn_blocking(move || {
+        let mut rewrites = Vec::with_capacity(seen.len());
+        let mut records = Vec::new();
+        for seen in seen {
+            let ops = encode(to, &seen)?;
+            records.extend(ops.iter().filter_map(|op| note(&hasher, op)));
+            rewrites.push(Rewrite { seen, form: to, ops });
         }
-    }
-    Ok(rewrites)
+        Ok((rewrites, records))
+    });
+    let (rewrites, records) = encoding.await.map_err(|_| Trouble::Stopping)?.map_err(Trouble::Content)?;
+    persist(&writer, rewrites).await?;
+    Ok(Written { entries, records })
 }
 
 /// Stores rewrites. A full disk is waited out: it is what an operator mends first, and everything goes on by itself then.
-pub(super) async fn persist(writer: &crate::Writer, rewrites: Vec<Rewrite>) -> Result<(), Trouble> {
+pub(super) async fn persist(writer: &Writer, rewrites: Vec<Rewrite>) -> Result<(), Trouble> {
     loop {
         match writer.rewrite(rewrites.clone()).await {
             Ok(()) => return Ok(()),
-            Err(crate::writer::WriteError::Store(error)) if error.retryable() => {
+            Err(WriteError::Store(error)) if error.retryable() => {
                 tracing::warn!(%error, "the migration waits for its store");
                 tokio::time::sleep(super::STORE_RETRY).await;
             }

@@ -89,6 +89,23 @@ impl Server {
         client(&format!("http://{}", self.ready.api), None)
     }
 
+    async fn health(&self, path: &str) -> String {
+        let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        crate::raw::exchange(self.ready.health, request.as_bytes()).await.unwrap().text().to_owned()
+    }
+
+    /// The revision of the store, from the status.
+    pub(crate) async fn revision(&self) -> u64 {
+        let status: serde_json::Value = serde_json::from_str(&self.health("/status").await).unwrap();
+        status["board"]["revision"].as_u64().unwrap()
+    }
+
+    pub(crate) async fn metric(&self, name: &str) -> f64 {
+        let text = self.health("/metrics").await;
+        let line = text.lines().find(|line| line.starts_with(&format!("corkboard_{name} "))).unwrap();
+        line.rsplit_once(' ').unwrap().1.parse().unwrap()
+    }
+
     /// Asks the server to stop, without waiting.
     pub(crate) fn begin_to_stop(self) -> Stopping {
         let Self { config, clock, dir, stop, running, .. } = self;
@@ -135,6 +152,10 @@ pub(crate) struct Stopped {
 }
 
 impl Stopped {
+    pub(crate) fn store_dir(&self) -> &std::path::Path {
+        &self.config.store_dir
+    }
+
     /// The same store under another configuration.
     pub(crate) fn changed(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);

@@ -20,6 +20,7 @@ mod migration;
 mod narrate;
 mod outbound;
 mod passes;
+mod quarantine;
 mod raw;
 mod readiness;
 mod routes;

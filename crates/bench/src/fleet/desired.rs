@@ -1,4 +1,5 @@
-//! One application as Cloud Controller would describe it, with the fields that make a DesiredLRP as large as it is.
+//! One application as Cloud Controller would describe it, with the fields that make a DesiredLRP as large as it is, and a
+//! task of one.
 //!
 //! Secrets in it are noise. What matters to a server is present: an action tree, routes as JSON, environment, egress
 //! rules, metric tags, a start timeout and a health check.
@@ -8,7 +9,7 @@ use std::collections::BTreeMap;
 use api::models::{
     Action, CachedDependency, CertificateProperties, Check, CheckDefinition, CodependentAction, DesiredLrp,
     EnvironmentVariable, HttpCheck, ImageLayer, LogRateLimit, MetricTagValue, Network, ParallelAction, PortRange,
-    ProtoRoutes, ResourceLimits, RunAction, SecurityGroupRule, TimeoutAction,
+    ProtoRoutes, ResourceLimits, RunAction, SecurityGroupRule, TaskDefinition, TimeoutAction,
 };
 use serde_json::json;
 
@@ -98,6 +99,32 @@ pub(super) fn lrp(number: u64, process_guid: &str, instances: i32) -> DesiredLrp
         check_definition: Some(health_check()),
         image_layers: vec![droplet(&application, &mut noise)],
         metric_tags,
+        log_rate_limit: Some(LogRateLimit { bytes_per_second: 1_048_576 }),
+        ..Default::default()
+    }
+}
+
+/// A task of an application: the same droplet, another command.
+pub(super) fn task(number: u64) -> TaskDefinition {
+    let application = Application::of(number);
+    let mut noise = Noise::new(SEED_APPLICATION ^ number << 24);
+    TaskDefinition {
+        root_fs: "preloaded:cflinuxfs4".into(),
+        environment_variables: vec![variable("LANG", "en_US.UTF-8")],
+        action: Some(action(&application, &mut noise)),
+        disk_mb: 1_024,
+        memory_mb: 512,
+        log_source: "APP/TASK/migrate".into(),
+        log_guid: application.guid.clone(),
+        metrics_guid: application.guid.clone(),
+        completion_callback_url: "https://cloud-controller-ng.service.cf.internal:9023/internal/v4/tasks".into(),
+        egress_rules: egress_rules(),
+        cached_dependencies: vec![cached_dependency()],
+        legacy_download_user: "vcap".into(),
+        trusted_system_certificates_path: "/etc/cf-system-certificates".into(),
+        network: Some(network(&application)),
+        max_pids: 1_024,
+        image_layers: vec![droplet(&application, &mut noise)],
         log_rate_limit: Some(LogRateLimit { bytes_per_second: 1_048_576 }),
         ..Default::default()
     }

@@ -1,4 +1,4 @@
-//! The price of one durable commit: append a record and wait for the disk.
+//! The price of one durable commit, append a record and wait for the disk, and how fast the disk takes many bytes at once.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -11,6 +11,8 @@ use crate::stopwatch::Stopwatch;
 /// A claim with its record, as the store writes it.
 pub const RECORD_BYTES: usize = 1_500;
 const APPENDS: u64 = 2_000;
+/// What is written at a time when only the bytes count.
+const CHUNK_BYTES: usize = 4 * 1024 * 1024;
 
 /// Leaves nothing behind.
 pub fn synced_appends(path: &Path) -> anyhow::Result<Summary> {
@@ -26,4 +28,20 @@ pub fn synced_appends(path: &Path) -> anyhow::Result<Summary> {
     drop(file);
     fs::remove_file(path)?;
     Ok(latencies.summary())
+}
+
+/// Megabytes a second of one long write, with the sync at its end. Leaves nothing behind.
+pub fn sequential_mb_per_s(path: &Path, bytes: u64) -> anyhow::Result<f64> {
+    let mut file = File::create(path)?;
+    let chunk = Noise::new(2).bytes(CHUNK_BYTES);
+    let chunks = bytes.div_ceil(CHUNK_BYTES as u64).max(1);
+    let watch = Stopwatch::start();
+    for _ in 0..chunks {
+        file.write_all(&chunk)?;
+    }
+    file.sync_data()?;
+    let seconds = watch.seconds();
+    drop(file);
+    fs::remove_file(path)?;
+    Ok(chunks as f64 * CHUNK_BYTES as f64 / 1e6 / seconds)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use api::Route;
 use bytes::Bytes;
+use hyper::StatusCode;
 use tokio::task::JoinSet;
 
 use super::{CpuTimes, Load, Measure};
@@ -21,6 +22,8 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(50);
 pub struct Tally {
     pub calls: u64,
     pub failures: u64,
+    /// Failures that were a 503: the server was there and did not serve.
+    pub unavailable: u64,
     pub first_failure: Option<String>,
     pub latencies: Latencies,
     pub first_bytes: Latencies,
@@ -42,6 +45,7 @@ impl Tally {
     pub fn merge(&mut self, other: &Tally) {
         self.calls += other.calls;
         self.failures += other.failures;
+        self.unavailable += other.unavailable;
         self.bytes += other.bytes;
         self.records += other.records;
         self.latencies.merge(&other.latencies);
@@ -51,8 +55,8 @@ impl Tally {
         }
     }
 
-    fn answer(&mut self, answer: &Answer) {
-        self.success(answer.total);
+    fn answer(&mut self, answer: &Answer, late: Duration) {
+        self.success(late + answer.total);
         self.first_bytes.record(answer.first_byte);
         self.bytes += answer.bytes;
         self.records += answer.records;
@@ -83,12 +87,23 @@ impl Worker {
 
     /// Makes the call and books it. `None` when it failed.
     pub(super) async fn call(&mut self, tally: &mut Tally, route: Route, body: Bytes) -> Option<Answer> {
+        self.call_late(tally, route, body, Duration::ZERO).await
+    }
+
+    /// The same for a call that is made later than it was due, because the one before it took so long. What it waited counts.
+    pub(super) async fn call_late(
+        &mut self,
+        tally: &mut Tally,
+        route: Route,
+        body: Bytes,
+        late: Duration,
+    ) -> Option<Answer> {
         self.connect(tally).await;
         let connection = self.connection.as_mut()?;
         match connection.call(route, body).await {
             Ok(answer) => {
                 self.failures_in_a_row = 0;
-                tally.answer(&answer);
+                tally.answer(&answer, late);
                 Some(answer)
             }
             Err(error) => {
@@ -107,6 +122,9 @@ impl Worker {
 
     async fn failed(&mut self, error: &CallError, tally: &mut Tally) {
         tally.failure(with_causes(error));
+        if let CallError::Status { status: StatusCode::SERVICE_UNAVAILABLE, .. } = error {
+            tally.unavailable += 1;
+        }
         self.failures_in_a_row += 1;
         tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
     }

@@ -277,15 +277,11 @@ fn hex_dump(bytes: &[u8]) -> String {
     let mut text = String::new();
     for (at, line) in bytes.chunks(DUMP_BYTES_PER_LINE).enumerate() {
         let hex: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
-        let shown = line.iter().map(|byte| if byte.is_ascii_graphic() { char::from(*byte) } else { '.' });
-        let columns = DUMP_BYTES_PER_LINE * 3;
-        let _ = writeln!(
-            text,
-            "  {:04x}  {:<columns$} {}",
-            at * DUMP_BYTES_PER_LINE,
-            hex.join(" "),
-            shown.collect::<String>()
-        );
+        let shown =
+            line.iter().map(|byte| if byte.is_ascii_graphic() || *byte == b' ' { char::from(*byte) } else { '.' });
+        let (hex, shown, columns) = (hex.join(" "), shown.collect::<String>(), DUMP_BYTES_PER_LINE * 3);
+        let line = format!("  {:04x}  {hex:<columns$} {shown}", at * DUMP_BYTES_PER_LINE);
+        let _ = writeln!(text, "{}", line.trim_end());
     }
     text
 }

@@ -26,6 +26,8 @@ fn files_that_are_fine() {
               API         127.0.0.1:8889 (plain http)
               health      127.0.0.1:8890 (plain http)
               store       embedded, board
+              identity    board.identity
+              migration   online, starts by itself, ends by itself
               auctioneer  none; instances wait until a cell claims them
               converge    every 30s
               tasks       offered again after 30s, failed after 30m or more than 3 rejections, deleted 2m after completion
@@ -44,10 +46,35 @@ fn files_that_are_fine() {
               API         0.0.0.0:8889 (https, client certificates required)
               health      127.0.0.1:8890 (plain http)
               store       embedded, /board
+              identity    /board.identity
+              migration   online, starts by itself, ends by itself
               auctioneer  none; instances wait until a cell claims them
               converge    every 30s
               tasks       offered again after 500ms, failed after 30m or more than 3 rejections, deleted 2m after completion
         "#]],
+    );
+}
+
+#[test]
+fn migrations_are_told_in_the_summary() {
+    let text = "identity = \"id\"\n[store]\ndir = \"board\"\n[migration]\nmode = \"read-only\"\nstart = \"manual\"\n\
+                finalization = \"manual\"\nrecords_per_s_max = 500\nrollback_on_drain_to_version = \"split_desired_lrp\"\n";
+    check(
+        &Pki::new(),
+        text,
+        0,
+        &expect![[r#"
+        board.toml: no problems
+          node        board
+          API         127.0.0.1:8889 (plain http)
+          health      127.0.0.1:8890 (plain http)
+          store       embedded, board
+          identity    id
+          migration   read-only, starts with `corkboard migrate start`, ends with `corkboard migrate finalize`; goes back to data version 1442529338 when stopped
+          auctioneer  none; instances wait until a cell claims them
+          converge    every 30s
+          tasks       offered again after 30s, failed after 30m or more than 3 rejections, deleted 2m after completion
+    "#]],
     );
 }
 
@@ -101,9 +128,9 @@ fn one_mistake_each() {
         "nodes = \"a\"\n",
         "",
         expect![[r#"
-        board.toml:1: nodes: is not a key; expected one of node, listen, health, advertise, max_task_retries, store, tls, timing, limits, auctioneer, cells, callbacks
-        1 problem; nothing was started
-    "#]],
+            board.toml:1: nodes: is not a key; expected one of node, listen, health, advertise, max_task_retries, identity, store, tls, timing, limits, auctioneer, cells, callbacks, migration
+            1 problem; nothing was started
+        "#]],
     );
     case(
         "max_task_retries = -1\n",
@@ -288,6 +315,84 @@ fn one_mistake_each() {
         3,
         &expect![[r#"
         board.toml:2: store.dir: the directory above, nowhere, does not exist; create it, or is a disk not mounted?
+        1 problem; nothing was started
+    "#]],
+    );
+    for (after, expected) in [
+        (
+            "[migration]\nmode = \"fast\"\n",
+            expect![[r#"
+            board.toml:4: migration.mode: "fast" is not known; expected "online" or "read-only" or "offline"
+            1 problem; nothing was started
+        "#]],
+        ),
+        (
+            "[migration]\nstart = true\n",
+            expect![[r#"
+            board.toml:4: migration.start: is a boolean; expected "auto" or "manual"
+            1 problem; nothing was started
+        "#]],
+        ),
+        (
+            "[migration]\nfinalization = \"\"\n",
+            expect![[r#"
+            board.toml:4: migration.finalization: "" is not known; expected "auto" or "manual"
+            1 problem; nothing was started
+        "#]],
+        ),
+        (
+            "[migration]\nrecords_per_s_max = -1\n",
+            expect![[r#"
+            board.toml:4: migration.records_per_s_max: -1 is negative; expected a whole number, or 0 for no limit
+            1 problem; nothing was started
+        "#]],
+        ),
+        (
+            "[migration]\nrollback_on_drain_to_version = 7\n",
+            expect![[r#"
+            board.toml:4: migration.rollback_on_drain_to_version: 7 is not a data version of this release; expected initial_json (1), protobuf (1441411196), split_desired_lrp (1442529338), lrp_definitions (1794700800)
+            1 problem; nothing was started
+        "#]],
+        ),
+        (
+            "[migration]\nrollback_on_drain_to_version = \"newest\"\n",
+            expect![[r#"
+            board.toml:4: migration.rollback_on_drain_to_version: "newest" is neither the number nor the name of a data version; expected initial_json (1), protobuf (1441411196), split_desired_lrp (1442529338), lrp_definitions (1794700800)
+            1 problem; nothing was started
+        "#]],
+        ),
+        (
+            "[migration]\ncleanup = \"auto\"\n",
+            expect![[r#"
+            board.toml:4: migration.cleanup: is not a key; expected one of mode, start, finalization, records_per_s_max, rollback_on_drain_to_version
+            1 problem; nothing was started
+        "#]],
+        ),
+    ] {
+        case("", after, expected);
+    }
+    case(
+        "identity = \"board/identity\"\n",
+        "",
+        expect![[r#"
+        board.toml:1: identity: lies in the directory of the store, with which it would be lost; expected a file outside of it
+        1 problem; nothing was started
+    "#]],
+    );
+    case(
+        "identity = \"nowhere/identity\"\n",
+        "",
+        expect![[r#"
+        board.toml:1: identity: the directory above, nowhere, does not exist; create it
+        1 problem; nothing was started
+    "#]],
+    );
+    check(
+        &pki,
+        "[store]\ndir = \"/\"\n",
+        3,
+        &expect![[r#"
+        board.toml: identity: is missing, and the store's directory has no name to make a default from; expected a file outside of that directory
         1 problem; nothing was started
     "#]],
     );

@@ -17,12 +17,12 @@ use api::models::ActualLrPsRequest;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
-mod census;
-mod dice;
+pub(crate) mod census;
+pub(crate) mod dice;
 mod follower;
 mod full_disk;
 mod server;
-mod world;
+pub(crate) mod world;
 
 use census::{Census, Tags};
 use dice::Dice;

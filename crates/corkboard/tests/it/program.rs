@@ -17,7 +17,12 @@ pub(crate) struct Outcome {
 
 /// The program with an empty environment, so that no test depends on who runs it.
 pub(crate) fn program(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_corkboard"));
+    program_at(Path::new(env!("CARGO_BIN_EXE_corkboard")), args)
+}
+
+/// The same for another build of it.
+pub(crate) fn program_at(binary: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(binary);
     command.args(args).env_clear().env("CORKBOARD_LOG", "warn").stdin(Stdio::null());
     command
 }

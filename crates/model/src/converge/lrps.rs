@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use crate::converge::Cells;
 use crate::{
     ActualLrp, ActualLrpKey, ActualState, CellId, DesiredLrp, Domain, DomainName, InstanceKey, MetricTag,
-    NANOS_PER_SECOND, Nanos, Packed, Slot, crash,
+    NANOS_PER_SECOND, Nanos, Packed, ProcessGuid, Slot, crash,
 };
 
 /// An unclaimed instance older than this is auctioned again.
@@ -61,6 +61,22 @@ pub enum Decision {
 }
 
 impl Decision {
+    /// Whose instances it is about; `None` for a domain.
+    pub fn process_guid(&self) -> Option<&ProcessGuid> {
+        match self {
+            Self::PruneDomain { .. } => None,
+            Self::DropEvacuating { key, .. }
+            | Self::RetireSuspect { key, .. }
+            | Self::Retire { key }
+            | Self::Create { key }
+            | Self::AuctionAgain { key }
+            | Self::RestartCrashed { key }
+            | Self::LoseCell { key, .. }
+            | Self::PromoteSuspect { key, .. }
+            | Self::UpdateInstance { key, .. } => Some(&key.process_guid),
+        }
+    }
+
     /// Whether it may end a container or forget one that runs.
     pub fn stops_something(&self) -> bool {
         match self {

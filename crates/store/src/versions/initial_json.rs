@@ -8,7 +8,7 @@
 //! an expiry is an object, and an empty value is one that expired at time 0, so that it is not fresh until somebody says
 //! so again. And keys that begin with `corkboard_` keep what Diego's JSON has no room for.
 //!
-//! In memory a record is Diego's wire message, still encoded: JSON and the message say the same, [`table`] is the
+//! In memory a record is Diego's wire message, still encoded: JSON and the message say the same, `table` is the
 //! dictionary, and no part has to be understood to be kept.
 
 pub(in crate::versions) mod fields;

@@ -8,10 +8,10 @@
 //! This is mechanism. Which fields a record has, each version says itself.
 
 use std::fmt;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::{Deref, DerefMut};
 
-use bytes::Bytes;
-use prost::encoding::{DecodeContext, decode_key, skip_field};
+use bytes::{Buf, BufMut, Bytes};
+use prost::encoding::{DecodeContext, WireType, decode_key, skip_field};
 use prost::{DecodeError, Message};
 
 use crate::record::{self, DataVersion, Encoding, Header};
@@ -91,8 +91,12 @@ impl<M: Record> Kept<M> {
     /// The same, in place: messages are large, and moving them about is much of what loading costs.
     pub fn read_boxed(payload: Bytes) -> Result<Box<Kept<M>>, DecodeError> {
         let mut kept = Box::<Kept<M>>::default();
-        kept.unknown = unknown_fields(&payload, M::knows)?;
-        kept.message.merge(payload)?;
+        let mut reading = Reading { message: &mut kept.message, passed_over: false };
+        let whole = payload.clone();
+        reading.merge(payload)?;
+        if reading.passed_over {
+            kept.unknown = unknown_fields(&whole, M::knows)?;
+        }
         // In one order, so that what a step takes out and puts back is where it was.
         kept.message.carried().sort_by(|a, b| (a.version, &a.record).cmp(&(b.version, &b.record)));
         Ok(kept)
@@ -139,41 +143,51 @@ fn put(carried: &mut Vec<Carried>, (version, record): Owner, fields: Bytes) {
     carried.insert(at, Carried { version: version.0, record: record.to_owned(), fields });
 }
 
-/// The fields at the top level of a message that are not known, with their keys, in the order they are in.
-fn unknown_fields(payload: &Bytes, knows: fn(u32) -> bool) -> Result<Bytes, DecodeError> {
-    let mut runs: Vec<Range<usize>> = Vec::new();
-    let mut rest: &[u8] = payload;
-    while !rest.is_empty() {
-        let start = payload.len() - rest.len();
-        let tag = skip(&mut rest)?;
-        let end = payload.len() - rest.len();
-        match runs.last_mut() {
-            _ if knows(tag) => {}
-            Some(last) if last.end == start => last.end = end,
-            _ => runs.push(start..end),
-        }
-    }
-    Ok(match runs.as_slice() {
-        [] => Bytes::new(),
-        [run] => payload.slice(run.clone()),
-        runs => runs.iter().map(|run| &payload[run.clone()]).collect::<Vec<_>>().concat().into(),
-    })
+/// Reads a message and notes whether a field was passed over. That is almost never so, and only then is it worth it to go
+/// through the payload once more.
+struct Reading<'a, M> {
+    message: &'a mut M,
+    passed_over: bool,
 }
 
-/// Goes behind the next field and says its number.
-fn skip(rest: &mut &[u8]) -> Result<u32, DecodeError> {
-    const LENGTH_DELIMITED: u8 = 2;
-    // Every record that is loaded comes through here, and most fields are short texts or parts.
-    if let [key @ 0..0x80, length @ 0..0x80, after @ ..] = *rest
-        && key & 7 == LENGTH_DELIMITED
-        && let Some(after) = after.get(usize::from(*length)..)
-    {
-        *rest = after;
-        return Ok(u32::from(key >> 3));
+impl<M: Record> Message for Reading<'_, M> {
+    fn merge_field(
+        &mut self,
+        tag: u32,
+        wire_type: WireType,
+        buf: &mut impl Buf,
+        ctx: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        self.passed_over |= !M::knows(tag);
+        self.message.merge_field(tag, wire_type, buf, ctx)
     }
-    let (tag, wire_type) = decode_key(rest)?;
-    skip_field(wire_type, tag, rest, DecodeContext::default())?;
-    Ok(tag)
+
+    fn encode_raw(&self, buf: &mut impl BufMut) {
+        self.message.encode_raw(buf);
+    }
+
+    fn encoded_len(&self) -> usize {
+        self.message.encoded_len()
+    }
+
+    fn clear(&mut self) {
+        self.message.clear();
+    }
+}
+
+/// The fields at the top level of a message that are not known, with their keys, in the order they are in.
+fn unknown_fields(payload: &Bytes, knows: fn(u32) -> bool) -> Result<Bytes, DecodeError> {
+    let mut unknown = Vec::new();
+    let mut rest: &[u8] = payload;
+    while !rest.is_empty() {
+        let field = rest;
+        let (tag, wire_type) = decode_key(&mut rest)?;
+        skip_field(wire_type, tag, &mut rest, DecodeContext::default())?;
+        if !knows(tag) {
+            unknown.extend_from_slice(&field[..field.len() - rest.len()]);
+        }
+    }
+    Ok(unknown.into())
 }
 
 /// For the tests of each version: that [`Record::knows`] names the fields of the message, and no others.

@@ -11,3 +11,4 @@ mod directory;
 mod files;
 mod full_disk;
 mod model;
+mod tutorial;

@@ -1,6 +1,6 @@
 //! What lies in the store before anything happens, and what clients ask for meanwhile.
 //!
-//! There is one of every kind and state, one record that is larger than a batch, and one with fields that nobody knows. The
+//! There is one of every kind and state, one record that is much larger than the others, and one with fields that nobody knows. The
 //! script is a list without an end: what follows its last line are small commands that always succeed.
 
 use bytes::Bytes;
@@ -17,7 +17,6 @@ use crate::commands::{
     UpdateLrp, UpsertDomain,
 };
 
-/// Larger than a batch of these tests.
 const LARGE_BYTES: usize = 6_000;
 const FILLERS: usize = 5;
 /// A field of protobuf with a number that no record has: 900, of the value 7.

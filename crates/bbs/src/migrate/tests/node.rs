@@ -34,6 +34,7 @@ use crate::phase::Phase;
 use crate::writer::{WriteError, Writer, WriterEnd, WriterParts};
 
 const EFFECTS_MAX: usize = 1;
+const ENTRIES_AT_ONCE: usize = 5;
 /// How long the virtual time is that passes when nothing else happens.
 const NEXT_TURN: Duration = Duration::from_millis(1);
 /// More turns than any run takes.
@@ -49,6 +50,8 @@ pub(super) struct Binary {
     pub(super) newest: Version,
     pub(super) mode: Mode,
     pub(super) finalization: Finalization,
+    /// How many batches are under way at a time. With several, their order is not the same in every run.
+    pub(super) in_flight: usize,
 }
 
 impl Binary {
@@ -57,9 +60,9 @@ impl Binary {
         Migration { mode, finalization, start: Start::Auto, records_per_s_max: 0 }
     }
 
-    /// As the engine's own, but so small that a few records make several.
+    /// So small that a few records make several.
     fn batch(self) -> Batch {
-        Batch { entries: 4, bytes: 4096, deletions: 8, ..Batch::of(self.mode) }
+        Batch { entries: ENTRIES_AT_ONCE, in_flight: self.in_flight }
     }
 }
 

@@ -39,6 +39,7 @@ pub(super) struct Row {
     pub(super) process: Process,
     pub(super) mode: Mode,
     pub(super) poisoned: bool,
+    pub(super) in_flight: usize,
 }
 
 impl fmt::Display for Row {
@@ -72,7 +73,9 @@ pub(super) fn spans() -> impl Iterator<Item = (Version, Version)> {
 }
 
 pub(super) fn rows(mode: Mode, poisoned: bool) -> Vec<Row> {
-    spans().flat_map(|(from, to)| Process::ALL.map(|process| Row { from, to, process, mode, poisoned })).collect()
+    spans()
+        .flat_map(|(from, to)| Process::ALL.map(|process| Row { from, to, process, mode, poisoned, in_flight: 1 }))
+        .collect()
 }
 
 impl Row {
@@ -81,7 +84,7 @@ impl Row {
             Process::Manual | Process::Abort => Finalization::Manual,
             Process::Migration | Process::Rollback | Process::Cleanup => Finalization::Auto,
         };
-        Binary { newest, mode: self.mode, finalization }
+        Binary { newest, mode: self.mode, finalization, in_flight: self.in_flight }
     }
 
     fn operator(&self) -> Operator {

@@ -2,13 +2,16 @@
 //!
 //! Only `finalize` asks back, because only it ends a way: before it, the former release takes over by being started.
 
-use api::client::OperatorError;
+use api::client::{OperatorError, Refusal};
 
 use super::document::{Done, Migration, State};
 use super::via::StoreFlag;
 use super::{Ask, Document, EXIT_DONE, Errand, Place, Via, status, watch};
 use crate::console::{Console, JsonFlag};
 use crate::failure::{CommandError, NOTHING_TO_DO};
+
+/// Why `abort` asks no question.
+const ABORTED: &str = "Nothing is lost by this, so nothing was asked: the older data is complete and stays in use.";
 
 /// For `start`, `pause` and `resume`.
 #[derive(Debug, clap::Args)]
@@ -60,22 +63,19 @@ impl Errand for Finalize {
 }
 
 pub(crate) async fn start(via: &Via, _: Act, console: &mut Console) -> Result<u8, CommandError> {
-    act(via, &Ask::Start, console).await
+    act(via, &Ask::Start, None, console).await
 }
 
 pub(crate) async fn pause(via: &Via, _: Act, console: &mut Console) -> Result<u8, CommandError> {
-    act(via, &Ask::Pause, console).await
+    act(via, &Ask::Pause, None, console).await
 }
 
 pub(crate) async fn resume(via: &Via, _: Act, console: &mut Console) -> Result<u8, CommandError> {
-    act(via, &Ask::Resume, console).await
+    act(via, &Ask::Resume, None, console).await
 }
 
 pub(crate) async fn abort(via: &Via, _: Abort, console: &mut Console) -> Result<u8, CommandError> {
-    if !console.is_json() {
-        console.line("Nothing is asked, since nothing is lost: the older data is complete and stays in use.")?;
-    }
-    act(via, &Ask::Abort, console).await
+    act(via, &Ask::Abort, Some(ABORTED), console).await
 }
 
 pub(crate) async fn finalize(via: &Via, args: Finalize, console: &mut Console) -> Result<u8, CommandError> {
@@ -89,24 +89,30 @@ pub(crate) async fn finalize(via: &Via, args: Finalize, console: &mut Console) -
         };
         if !args.yes {
             if now.state != State::Ready {
-                return Err(CommandError::Unfinished(not_ready(&now)));
+                return Err(not_ready(&now).into());
             }
             console.confirm(&warning(&target.shown()), &target.spellings())?;
         }
-        act(via, &Ask::Finalize { version: target.number }, console).await?;
+        act(via, &Ask::Finalize { version: target.number }, None, console).await?;
     } else if !args.wait {
         return said(console, &before, "The migration is being finalized already.", now.next.as_deref());
     }
     if args.wait { wait(via, console).await } else { Ok(EXIT_DONE) }
 }
 
-fn not_ready(now: &Migration) -> String {
-    let next = now.next.as_deref().unwrap_or("corkboard migrate status --watch");
-    format!(
-        "the migration is not ready to be finalized, it is {}. {} Nothing was changed.\nNext: {next}",
-        status::word(now.state),
-        now.explanation
-    )
+/// In the words of the server, before the operator has typed a number for nothing.
+fn not_ready(now: &Migration) -> OperatorError {
+    let word = status::word(now.state);
+    let refusal = Refusal {
+        code: "not-ready".to_owned(),
+        message: format!(
+            "The migration is {word}, not ready to be finalized. Nothing was changed. {}",
+            now.explanation
+        ),
+        next: Some(now.next.clone().unwrap_or_else(|| "corkboard migrate status --watch".to_owned())),
+        document: String::new(),
+    };
+    OperatorError::Refused { status: 409, refusal: Box::new(refusal) }
 }
 
 fn warning(target: &str) -> String {
@@ -132,15 +138,21 @@ async fn wait(via: &Via, console: &mut Console) -> Result<u8, CommandError> {
     Ok(EXIT_DONE)
 }
 
-/// Asks for something to be done, and passes on what the server says to it.
-pub(super) async fn act(via: &Via, ask: &Ask, console: &mut Console) -> Result<u8, CommandError> {
+/// Asks for something to be done, and passes on what the server says to it; `closing` is ours to add if it was done.
+pub(super) async fn act(
+    via: &Via,
+    ask: &Ask,
+    closing: Option<&str>,
+    console: &mut Console,
+) -> Result<u8, CommandError> {
     let document = match via.ask(ask).await {
         Err(error) => return nothing_to_do(error, console),
         Ok(document) => document,
     };
     let done: Done = document.read()?;
     let next = done.migration.and_then(|migration| migration.next);
-    said(console, &document, &done.message, next.as_deref())
+    let message = closing.map_or_else(|| done.message.clone(), |closing| format!("{}\n{closing}", done.message));
+    said(console, &document, &message, next.as_deref())
 }
 
 fn said(console: &mut Console, document: &Document, message: &str, next: Option<&str>) -> Result<u8, CommandError> {

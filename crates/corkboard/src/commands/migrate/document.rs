@@ -15,16 +15,16 @@ pub(crate) struct Document(Box<RawValue>);
 
 impl Document {
     pub(crate) fn of(bytes: &Bytes) -> Result<Self, CommandError> {
-        serde_json::from_slice(bytes).map(Self).map_err(unreadable)
+        serde_json::from_slice(bytes).map(Self).map_err(|error| unreadable(&error))
     }
 
     /// What this very program says.
     pub(crate) fn from(value: &impl Serialize) -> Result<Self, CommandError> {
-        serde_json::value::to_raw_value(value).map(Self).map_err(unreadable)
+        serde_json::value::to_raw_value(value).map(Self).map_err(|error| unreadable(&error))
     }
 
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, CommandError> {
-        serde_json::from_str(self.0.get()).map_err(unreadable)
+        serde_json::from_str(self.0.get()).map_err(|error| unreadable(&error))
     }
 
     /// A part of it: the value of a key at the top.
@@ -57,7 +57,7 @@ impl Document {
     }
 }
 
-fn unreadable(error: serde_json::Error) -> CommandError {
+fn unreadable(error: &serde_json::Error) -> CommandError {
     CommandError::Unfinished(format!("the answer cannot be understood ({error}); is the server of another release?"))
 }
 

@@ -44,7 +44,7 @@ pub(crate) enum MigrateCommand {
     /// Show how far a migration is, whether one can go back, and what to do next
     #[command(after_help = "Examples:\n  corkboard migrate status\n  corkboard migrate status --watch\n  \
         corkboard migrate status --healthURL http://127.0.0.1:8890\n  corkboard migrate status --json\n\n\
-        Exit codes: 0 no migration is under way, 10 one is under way, 11 it waits for the operator (held, paused, ready),\n\
+        Exit codes: 0 no migration is under way, 10 one is under way, 11 it waits for the operator (held, paused, ready), \
         12 it is blocked or failed; 3, 4 and 5 as for every command.")]
     Status(Remote<status::Status>),
     /// Rehearse a migration on the records that are there; writes nothing

@@ -92,7 +92,7 @@ impl Rehearsal {
             count => format!("{}: this does not survive", grouped(count)),
         };
         let facts = [
-            ("records", format!("{} of {} things", grouped(self.records), grouped(self.entities))),
+            ("records", format!("{} ({} entities)", grouped(self.records), grouped(self.entities))),
             ("size", format!("{} before, {} after", size(self.bytes_before), size(self.bytes_after))),
             ("forecast", format!("{} (the rehearsal took {})", time(self.forecast_s), time(self.took_s))),
             ("failures", failures),

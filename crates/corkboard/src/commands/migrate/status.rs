@@ -27,7 +27,7 @@ const RAIL: &[(State, &str)] = &[
 #[derive(Debug, clap::Args)]
 pub(crate) struct Status {
     /// Follow it until it ends or needs you: a progress bar on a terminal, else one JSON object per change
-    #[arg(long)]
+    #[arg(long, conflicts_with = "config")]
     watch: bool,
     /// Ask the health port at this URL instead, on any node and in any phase [env: CORKBOARD_HEALTH_URL]
     #[arg(long = "healthURL", alias = "health-url", value_name = "URL", conflicts_with_all = ["bbs_url", "config"])]
@@ -114,7 +114,9 @@ pub(super) fn screen(now: &Migration) -> String {
 }
 
 fn title(now: &Migration) -> String {
-    let to = now.target.as_ref().map(|target| format!(" to {}", target.shown())).unwrap_or_default();
+    // What has not begun has no target yet, but it is clear where it will lead.
+    let to = if now.state == State::Held { now.newest.as_ref() } else { now.target.as_ref() };
+    let to = to.map(|target| format!(" to {}", target.shown())).unwrap_or_default();
     match now.state {
         State::None => "No migration is under way.".to_owned(),
         State::RollingBack | State::RolledBack => format!("Rollback{to}: {}", word(now.state)),
@@ -172,10 +174,7 @@ fn facts(now: &Migration) -> Vec<(&'static str, String)> {
     {
         facts.push(("newest", format!("{} is what this release can write", newest.shown())));
     }
-    if now.state == State::None {
-        return facts;
-    }
-    if let Some(mode) = &now.mode {
+    if let Some(mode) = now.mode.as_ref().filter(|_| now.state != State::None) {
         let end = now.finalization.as_ref().map(|end| format!(", finalization {end}")).unwrap_or_default();
         facts.push(("mode", format!("{mode}{end}")));
     }
@@ -196,7 +195,7 @@ fn facts(now: &Migration) -> Vec<(&'static str, String)> {
 }
 
 fn progress(now: &Migration) -> Option<String> {
-    let (done, total) = (now.done?, now.total?);
+    let (done, total) = (now.done?, now.total.filter(|total| *total > 0)?);
     let mut text = format!("{} of {} records ({} %)", grouped(done), grouped(total), percent(done, total));
     if let Some(rate) = now.rate_per_s.filter(|rate| *rate > 0.0) {
         let _ = write!(text, ", {}/s", grouped(whole(rate)));

@@ -38,6 +38,7 @@ pub(crate) enum Via {
 }
 
 /// Where the arguments of a command lead.
+#[derive(Clone, Copy)]
 pub(crate) enum Place<'a> {
     Server,
     /// The health port if one is named here or in the environment, else the server.
@@ -120,7 +121,7 @@ impl From<ErrandError> for CommandError {
             ErrandError::Refused(refused) => {
                 let document = serde_json::to_string(&refused).unwrap_or_default();
                 let Refused { code, message, next, .. } = refused;
-                let refusal = Refusal { code: code.to_owned(), message, next, document };
+                let refusal = Box::new(Refusal { code: code.to_owned(), message, next, document });
                 CommandError::Operator(OperatorError::Refused { status: CONFLICT, refusal })
             }
             error => CommandError::Unfinished(error.to_string()),

@@ -142,11 +142,13 @@ pub(super) fn progress_line(now: &Migration, width: usize) -> String {
 
 /// The most important first.
 fn facts(now: &Migration, done: u64, total: u64) -> Vec<String> {
+    let percent = format!("{:>3} %", percent(done, total));
     let quiet = quiet_s(now).map(|s| format!("nothing moved for {}", time(s)));
     let left = now.eta_s.filter(|_| quiet.is_none()).map(|s| format!("{} left", time(s)));
     let rate = now.rate_per_s.filter(|rate| *rate > 0.0).map(|rate| format!("{}/s", grouped(whole(rate))));
-    let count = format!("{} of {}", grouped(done), grouped(total));
-    let percent = format!("{:>3} %", percent(done, total));
+    // As wide as it will get, so that the bar does not shrink while it fills.
+    let total = grouped(total);
+    let count = format!("{:>columns$} of {total}", grouped(done), columns = total.len());
     [Some(percent), quiet, left, Some(count), rate].into_iter().flatten().collect()
 }
 
@@ -177,7 +179,16 @@ mod tests {
     fn what_fits_is_drawn() {
         let half = r#","done":120000,"total":500000,"last_progress_s":0"#;
         let lines = [120, 80, 60, 50, 36, 30, 14, 3].map(|width| format!("{width:>3}|{}|", line(half, width)));
-        expect![[r#""#]].assert_eq(&lines.join("\n"));
+        expect![[r#"
+            120|sweeping     [=========                               ]   24 %  18 s left  120,000 of 500,000  21,000/s|
+             80|sweeping     [====             ]   24 %  18 s left  120,000 of 500,000  21,000/s|
+             60|sweeping     [======                     ]   24 %  18 s left|
+             50|sweeping     [====             ]   24 %  18 s left|
+             36|sweeping     [===           ]   24 %|
+             30|sweeping     [=       ]   24 %|
+             14|sweeping     [|
+              3|swe|"#]]
+        .assert_eq(&lines.join("\n"));
     }
 
     #[test]
@@ -185,12 +196,21 @@ mod tests {
         let of = |done: u64, total: u64| line(&format!(r#","done":{done},"total":{total}"#), 60);
         let lines =
             [of(0, 500), of(1, 500), of(499, 500), of(500, 500), of(501, 500), of(0, 0), of(u64::MAX, u64::MAX)];
-        expect![[r#""#]].assert_eq(&lines.join("\n"));
+        expect![[r#"
+            sweeping     [               ]    0 %  18 s left    0 of 500
+            sweeping     [               ]    0 %  18 s left    1 of 500
+            sweeping     [============== ]   99 %  18 s left  499 of 500
+            sweeping     [===============]  100 %  18 s left  500 of 500
+            sweeping     [===============]  100 %  18 s left  501 of 500
+            sweeping     [===================]  100 %  18 s left  0 of 0
+            sweeping     [===========================]  100 %  18 s left"#]]
+        .assert_eq(&lines.join("\n"));
     }
 
     #[test]
     fn a_sweep_that_stands_still_is_noticed() {
-        expect![""].assert_eq(&line(r#","done":1,"total":2,"last_progress_s":75"#, 100));
-        expect![""].assert_eq(&line("", 100));
+        expect!["sweeping     [===============               ]   50 %  nothing moved for 1 min 15 s  1 of 2  21,000/s"]
+            .assert_eq(&line(r#","done":1,"total":2,"last_progress_s":75"#, 100));
+        expect!["sweeping     6 s"].assert_eq(&line("", 100));
     }
 }

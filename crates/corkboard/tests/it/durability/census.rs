@@ -9,16 +9,16 @@ use super::world::{CELLS, World, cell};
 
 /// What a server shows at a moment when nobody writes.
 #[derive(Debug)]
-pub(super) struct Census {
-    pub(super) lrps: Vec<DesiredLrp>,
-    pub(super) rows: Vec<ActualLrp>,
-    pub(super) tasks: Vec<Task>,
-    pub(super) domains: Vec<String>,
+pub(crate) struct Census {
+    pub(crate) lrps: Vec<DesiredLrp>,
+    pub(crate) rows: Vec<ActualLrp>,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) domains: Vec<String>,
 }
 
 impl Census {
     /// Takes the full lists, and checks that look-ups and filtered lists say the same.
-    pub(super) async fn take(client: &Client) -> Self {
+    pub(crate) async fn take(client: &Client) -> Self {
         let lrps = client.desired_lrps(DesiredLrPsRequest::default()).await.unwrap();
         let rows = client.actual_lrps(ActualLrPsRequest::default()).await.unwrap();
         let tasks = client.tasks(TasksRequest::default()).await.unwrap();
@@ -82,7 +82,7 @@ impl Census {
     }
 
     /// What it shows of the records whose ids begin with `name`. What belongs to nobody is in nobody's world.
-    pub(super) fn world_of(&self, name: &str) -> World {
+    pub(crate) fn world_of(&self, name: &str) -> World {
         let prefix = format!("{name}-");
         let mut world = World::default();
         self.lrps.iter().filter(|lrp| lrp.process_guid.starts_with(&prefix)).for_each(|lrp| world.put_lrp(lrp));
@@ -93,11 +93,11 @@ impl Census {
         world
     }
 
-    pub(super) fn records(&self) -> usize {
+    pub(crate) fn records(&self) -> usize {
         self.lrps.len() + self.rows.len() + self.tasks.len() + self.domains.len()
     }
 
-    pub(super) fn tags(&self) -> Tags {
+    pub(crate) fn tags(&self) -> Tags {
         let mut tags = Tags::default();
         for lrp in &self.lrps {
             tags.0.insert(lrp.process_guid.clone(), lrp.modification_tag.clone().unwrap());
@@ -109,10 +109,10 @@ impl Census {
 
 /// The newest modification tag that somebody was shown, by record.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tags(BTreeMap<String, ModificationTag>);
+pub(crate) struct Tags(BTreeMap<String, ModificationTag>);
 
 impl Tags {
-    pub(super) fn add_rows(&mut self, rows: &[ActualLrp]) {
+    pub(crate) fn add_rows(&mut self, rows: &[ActualLrp]) {
         for row in rows {
             let key = row.actual_lrp_key.as_ref().unwrap();
             let name = format!("{}/{}/{}", key.process_guid, key.index, row.presence);
@@ -121,7 +121,7 @@ impl Tags {
     }
 
     /// Takes what was seen later. Within an epoch a tag never goes back, whatever happened in between.
-    pub(super) fn follow(&mut self, later: Tags) {
+    pub(crate) fn follow(&mut self, later: Tags) {
         for (record, tag) in later.0 {
             if let Some(seen) = self.0.get(&record) {
                 assert!(

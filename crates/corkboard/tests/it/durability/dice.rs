@@ -6,11 +6,11 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 #[derive(Clone, Debug)]
-pub(super) struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
     #[expect(clippy::print_stdout, reason = "whoever sees the failure needs the seed")]
-    pub(super) fn from_environment() -> Self {
+    pub(crate) fn from_environment() -> Self {
         let seed = match std::env::var("CORKBOARD_SEED") {
             Ok(text) => text.parse().expect("CORKBOARD_SEED is a number"),
             Err(_) => RandomState::new().build_hasher().finish(),
@@ -20,12 +20,12 @@ impl Dice {
     }
 
     /// Dice of their own for somebody who throws at the same time.
-    pub(super) fn split(&mut self) -> Self {
+    pub(crate) fn split(&mut self) -> Self {
         Self(self.next())
     }
 
     /// SplitMix64.
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -33,11 +33,11 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    pub(super) fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }
 
-    pub(super) fn pick<T>(&mut self, from: impl ExactSizeIterator<Item = T>) -> Option<T> {
+    pub(crate) fn pick<T>(&mut self, from: impl ExactSizeIterator<Item = T>) -> Option<T> {
         let (len, mut from) = (from.len() as u64, from);
         if len == 0 { None } else { from.nth(self.below(len) as usize) }
     }

@@ -13,7 +13,7 @@ use api::models::{
 
 use super::dice::Dice;
 
-pub(super) const CELLS: u64 = 3;
+pub(crate) const CELLS: u64 = 3;
 const LRPS_MAX: usize = 3;
 const TASKS_MAX: usize = 4;
 const DOMAINS_MAX: u64 = 5;
@@ -23,17 +23,17 @@ const DOMAIN: &str = "apps";
 const OUTPUT: &str = "done";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Lrp {
-    pub(super) instances: i32,
-    pub(super) annotation: String,
+pub(crate) struct Lrp {
+    pub(crate) instances: i32,
+    pub(crate) annotation: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
-    pub(super) state: String,
+pub(crate) struct Row {
+    pub(crate) state: String,
     /// Instance guid and cell, when a cell has it.
-    pub(super) holder: Option<(String, String)>,
-    pub(super) crash_count: i32,
+    pub(crate) holder: Option<(String, String)>,
+    pub(crate) crash_count: i32,
 }
 
 impl Row {
@@ -43,24 +43,24 @@ impl Row {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Job {
-    pub(super) state: task::State,
-    pub(super) cell: String,
-    pub(super) result: String,
-    pub(super) failed: bool,
+pub(crate) struct Job {
+    pub(crate) state: task::State,
+    pub(crate) cell: String,
+    pub(crate) result: String,
+    pub(crate) failed: bool,
 }
 
 /// Records by id. The ids of a writer begin with its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct World {
-    pub(super) lrps: BTreeMap<String, Lrp>,
-    pub(super) rows: BTreeMap<(String, i32), Row>,
-    pub(super) tasks: BTreeMap<String, Job>,
-    pub(super) domains: BTreeSet<String>,
+pub(crate) struct World {
+    pub(crate) lrps: BTreeMap<String, Lrp>,
+    pub(crate) rows: BTreeMap<(String, i32), Row>,
+    pub(crate) tasks: BTreeMap<String, Job>,
+    pub(crate) domains: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Op {
+pub(crate) enum Op {
     Desire { guid: String, instances: i32, annotation: String },
     Update { guid: String, instances: i32, annotation: String },
     RemoveLrp { guid: String },
@@ -79,7 +79,7 @@ pub(super) enum Op {
 
 impl World {
     /// A call that must succeed in this world. Ids that are gone are never used again.
-    pub(super) fn choose(&self, writer: &str, dice: &mut Dice) -> Op {
+    pub(crate) fn choose(&self, writer: &str, dice: &mut Dice) -> Op {
         let fresh = format!("{writer}-{:016x}", dice.next());
         let annotation = format!("{:x}", dice.next());
         match dice.below(12) {
@@ -130,7 +130,7 @@ impl World {
     }
 
     /// The world once the call has been carried out.
-    pub(super) fn after(&self, op: &Op) -> Self {
+    pub(crate) fn after(&self, op: &Op) -> Self {
         let mut world = self.clone();
         match op.clone() {
             Op::Desire { guid, instances, annotation } => {
@@ -203,7 +203,7 @@ impl World {
     }
 
     /// Whether each record of this world is as in one of the two, and none is missing from it.
-    pub(super) fn is_between(&self, before: &World, after: &World) -> bool {
+    pub(crate) fn is_between(&self, before: &World, after: &World) -> bool {
         fn between<K: Ord, V: PartialEq>(is: &BTreeMap<K, V>, was: &BTreeMap<K, V>, becomes: &BTreeMap<K, V>) -> bool {
             let mut keys = is.keys().chain(was.keys()).chain(becomes.keys());
             keys.all(|key| is.get(key) == was.get(key) || is.get(key) == becomes.get(key))
@@ -214,12 +214,12 @@ impl World {
             && (self.domains == before.domains || self.domains == after.domains)
     }
 
-    pub(super) fn put_lrp(&mut self, lrp: &DesiredLrp) {
+    pub(crate) fn put_lrp(&mut self, lrp: &DesiredLrp) {
         let known = Lrp { instances: lrp.instances, annotation: lrp.annotation.clone() };
         assert!(self.lrps.insert(lrp.process_guid.clone(), known).is_none(), "listed twice: {lrp:?}");
     }
 
-    pub(super) fn put_row(&mut self, row: &ActualLrp) {
+    pub(crate) fn put_row(&mut self, row: &ActualLrp) {
         let key = row.actual_lrp_key.clone().unwrap();
         let holder = row.actual_lrp_instance_key.clone().unwrap_or_default();
         let known = Row {
@@ -230,7 +230,7 @@ impl World {
         assert!(self.rows.insert((key.process_guid, key.index), known).is_none(), "listed twice: {row:?}");
     }
 
-    pub(super) fn put_task(&mut self, task: &Task) {
+    pub(crate) fn put_task(&mut self, task: &Task) {
         let known =
             Job { state: task.state(), cell: task.cell_id.clone(), result: task.result.clone(), failed: task.failed };
         assert!(self.tasks.insert(task.task_guid.clone(), known).is_none(), "listed twice: {task:?}");
@@ -243,7 +243,7 @@ impl Job {
     }
 }
 
-pub(super) fn cell(number: u64) -> String {
+pub(crate) fn cell(number: u64) -> String {
     format!("cell-{number}")
 }
 
@@ -257,7 +257,7 @@ fn next_of_task(guid: String, task: &Job, dice: &mut Dice) -> Op {
     }
 }
 
-pub(super) fn lrp(guid: &str, instances: i32, annotation: &str) -> DesiredLrp {
+pub(crate) fn lrp(guid: &str, instances: i32, annotation: &str) -> DesiredLrp {
     let source = MetricTagValue { r#static: guid.to_owned(), dynamic: 0 };
     DesiredLrp {
         process_guid: guid.to_owned(),
@@ -273,7 +273,7 @@ pub(super) fn lrp(guid: &str, instances: i32, annotation: &str) -> DesiredLrp {
     }
 }
 
-pub(super) fn task_definition() -> TaskDefinition {
+pub(crate) fn task_definition() -> TaskDefinition {
     TaskDefinition { root_fs: "preloaded:cflinuxfs4".into(), action: Some(action()), ..TaskDefinition::default() }
 }
 
@@ -291,7 +291,7 @@ fn instance((instance_guid, cell_id): (String, String)) -> ActualLrpInstanceKey 
 }
 
 impl Op {
-    pub(super) async fn send(self, client: &Client) -> Result<(), ClientError> {
+    pub(crate) async fn send(self, client: &Client) -> Result<(), ClientError> {
         match self {
             Op::Desire { guid, instances, annotation } => client.desire_lrp(lrp(&guid, instances, &annotation)).await,
             Op::Update { guid, instances, annotation } => {
@@ -339,7 +339,7 @@ impl Op {
     }
 
     /// Whether the change fits into one atomic step.
-    pub(super) fn is_one_step(&self, before: &World) -> bool {
+    pub(crate) fn is_one_step(&self, before: &World) -> bool {
         let of = |guid: &str| before.rows.keys().filter(|(of, _)| of == guid).count();
         match self {
             Op::Desire { instances, .. } => *instances < 30,

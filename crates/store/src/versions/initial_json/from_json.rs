@@ -3,7 +3,8 @@
 //! Promise: one JSON text gives one message, its fields in the order of their numbers, empty ones left out. A key that
 //! stands twice, a value of the wrong kind, a number out of range or nesting beyond [`NESTING_MAX`] is a reason that
 //! names the key and never shows a value. Keys that the table does not have are kept: those of the record itself beside
-//! the message, those of parts that nobody opens as a field of the part.
+//! the message, those of parts that nobody opens as a field of the part. The small parts that are taken apart (modification
+//! tags, ports, metric tags, internal routes) have no place for them: there they are passed over.
 //!
 //! `null` is the same as no key, as it is for Go. The case of a key matters: what Go printed has one spelling.
 
@@ -27,6 +28,8 @@ pub(super) const NESTING_MAX: usize = 100;
 pub(super) const RAW_KEY: &str = "corkboard_raw_fields";
 /// In a part that nobody opens, the JSON object of the keys that the table does not have.
 pub(super) const UNKNOWN_KEYS: u32 = 1009;
+/// More keys than most objects have.
+const PIECES_USUAL: usize = 8;
 /// Numbers from here on are ours; those below belong to Diego.
 const OWN_TAGS: u32 = 1000;
 
@@ -211,7 +214,7 @@ fn read_object<'de, A: MapAccess<'de>>(
     mut map: A,
 ) -> Result<(), A::Error> {
     let start = reader.out.len();
-    let mut pieces: Vec<Piece> = Vec::with_capacity(16);
+    let mut pieces: Vec<Piece> = Vec::with_capacity(shape.rows.len().min(PIECES_USUAL));
     let mut unknown = Unknown::default();
     while let Some(found) = map.next_key_seed(KeySeed(shape))? {
         match found {

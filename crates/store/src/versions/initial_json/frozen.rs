@@ -3,8 +3,6 @@
 //! The files in `frozen/` lie in stores as they are here. When a test on them fails, this version has changed, which it
 //! must not.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
@@ -247,10 +245,4 @@ proptest! {
         let entity = Entity::Desired(Desired { process_guid: "g".into(), body });
         prop_assert_eq!(load(&written(&entity)), Ok(entity));
     }
-}
-
-#[test]
-fn every_key_is_kept_once() {
-    let keys: BTreeMap<String, Entity> = frozen().into_iter().map(|((key, _), entity)| (key, entity)).collect();
-    assert_eq!(keys.len(), FROZEN.len());
 }

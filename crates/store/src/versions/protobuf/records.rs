@@ -33,7 +33,7 @@ pub(super) fn sort_carried(carried: &mut [Carried]) {
 }
 
 fn raw<'f, 'a: 'f>(fields: impl Iterator<Item = &'f Field<'a>>) -> Bytes {
-    fields.flat_map(|field| field.raw).copied().collect()
+    fields.map(|field| field.raw).collect::<Vec<_>>().concat().into()
 }
 
 /// A DesiredLRP: the typed part, and what only cells need, opaque.
@@ -59,9 +59,10 @@ impl Desired {
         let mut message = DesiredLrp::decode(typed).map_err(|error| format!("{NOT_A_MESSAGE} ({error})"))?;
         sort_carried(&mut message.carried);
         message.routes = message.routes.filter(|routes| !routes.routes.is_empty());
-        let drivers = message.volume_placement.take().map(|placement| placement.driver_names);
-        let drivers = drivers.unwrap_or_else(|| mounted(&run_info));
-        Ok(Desired::new(message, drivers, run_info, unknown))
+        match message.volume_placement.take() {
+            Some(placement) => Ok(Desired::new(message, placement.driver_names, run_info, unknown)),
+            None => Ok(Desired { message, run_info, unknown }),
+        }
     }
 
     /// The drivers are written only when the volume mounts in the run info do not say the same.
