@@ -58,7 +58,7 @@ fn head(machine: &Machine) -> String {
         "Written by `cargo xtask bench migrate`; do not edit by hand. Two release binaries, the former release and this one, on\n\
          the embedded store, with mutual TLS, on one machine: {} cores ({}), {} of memory, Linux {}.\n\
          From data version {} ({}) to {} ({}). A record is what the status counts. Of 100 records, 40 are DesiredLRPs\n\
-         (4.3 KB, most of it run info; two records on disk), 50 running instances (0.75 KB) and 10 running tasks (2.9 KB): {} on\n\
+         (4.3 KB, most of it run info; two records on disk), 50 running instances (0.75 KB) and 10 running tasks (2.8 KB): {} on\n\
          average.\n",
         machine.cores,
         machine.processor,
@@ -308,4 +308,100 @@ fn seconds(s: f64) -> String {
 
 fn cores(number: f64) -> String {
     format!("{number:.1} cores")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::floors::{Echo, Floors};
+    use crate::latency::Summary;
+    use crate::migrate::{Clients, Course, First, Mark, Rollback, Size};
+
+    fn run(total_s: f64) -> Run {
+        let marks = [("loading", 0.1), ("sweeping", 2.0), ("verifying", 10.0), ("cleaning", 11.0), ("none", total_s)];
+        let marks = marks.map(|(state, at_s)| Mark { state: state.into(), at_s }).to_vec();
+        Run {
+            course: Course { marks, records: 500_000 },
+            first: First { read_s: 2.0, write_s: 2.1 },
+            memory_peak_bytes: 2_500_000_000,
+            written_bytes: 2_000_000_000,
+            taken_by_others: 0.0,
+        }
+    }
+
+    fn seen(p99_ms: f64, max_ms: f64) -> Seen {
+        let summary = Summary { count: 100, p50_ms: 0.5, p99_ms, max_ms };
+        Seen { writes: summary, reads: summary, ..Seen::default() }
+    }
+
+    fn good() -> Sized {
+        Sized {
+            size: Size(500_000),
+            store_bytes: 1_500_000_000,
+            fill_s: 60.0,
+            offline: run(14.0),
+            read_only: run(14.0),
+            online: run(20.0),
+            plain: Run { memory_peak_bytes: 2_000_000_000, ..run(3.0) },
+            clients: Clients { before: seen(2.0, 10.0), during: seen(3.0, 40.0), after: seen(2.0, 10.0) },
+            rollback: Rollback { seconds: 20.0, taken_by_others: 0.0 },
+        }
+    }
+
+    fn everything(sized: Sized) -> Measured {
+        let latency = Summary { count: 1, p50_ms: 0.05, p99_ms: 0.1, max_ms: 0.1 };
+        let echo = Echo { per_s: 40_000.0, latency };
+        let floors = Floors {
+            sync: latency,
+            copy_mb_per_s: 9e3,
+            cipher_mb_per_s: 4e3,
+            echo_one: echo,
+            echo_many: echo,
+            connections: 64,
+            bulk_mb_per_s: 1e3,
+        };
+        Measured { floors, disk_mb_per_s: 1_000.0, sizes: vec![sized] }
+    }
+
+    fn not_met(spoil: impl Fn(&mut Sized)) -> Vec<&'static str> {
+        let mut sized = good();
+        spoil(&mut sized);
+        judge(&sized, 1_000.0).into_iter().filter(|goal| !goal.met).map(|goal| goal.what).collect()
+    }
+
+    #[test]
+    fn each_goal_is_judged_by_its_own_figure() {
+        assert_eq!(not_met(|_| {}), [""; 0]);
+        let offline = "offline, from the start of the process to migrated";
+        assert_eq!(not_met(|sized| sized.offline = run(15.5)), [offline]);
+        let more = |sized: &mut Sized| sized.offline = Run { written_bytes: 6_000_000_000, ..run(15.5) };
+        assert_eq!(not_met(more), [""; 0], "2.6 times the disk floor is near enough");
+        let slow = |sized: &mut Sized| sized.online.course.records = 100_000;
+        assert_eq!(not_met(slow), ["online, copied while clients work"]);
+        let refused = |sized: &mut Sized| (sized.clients.after.failures, sized.clients.after.unavailable) = (1, 1);
+        assert_eq!(not_met(refused), ["online, 503 after the first success"]);
+        let stalled = |sized: &mut Sized| sized.clients.during.reads.max_ms = 250.0;
+        assert_eq!(not_met(stalled), ["online, longest stall of a request"]);
+        let slower = |sized: &mut Sized| sized.clients.during.writes.p99_ms = 4.0;
+        assert_eq!(not_met(slower), ["online, p99 of writes"]);
+        let fat = |sized: &mut Sized| sized.online.memory_peak_bytes = 3_000_000_000;
+        assert_eq!(not_met(fat), ["peak memory, the most of offline and online"]);
+    }
+
+    #[test]
+    fn the_section_says_what_spoilt_its_figures() {
+        let machine = Machine { cores: 2, processor: "x".into(), memory_bytes: 1, kernel: "6".into() };
+        let quiet = section(&machine, &everything(good()));
+        assert!(quiet.starts_with("## Migrations\n") && !quiet.contains("\n## "), "{quiet}");
+        assert!(!quiet.contains("Others used") && !quiet.contains("**no**"), "{quiet}");
+        let mut spoilt = good();
+        spoilt.online.taken_by_others = 1.5;
+        (spoilt.clients.during.failures, spoilt.clients.during.first_failure) = (2, Some("status 503".into()));
+        let text = section(&machine, &everything(spoilt));
+        assert!(text.contains("Others used this machine meanwhile, up to 1.5 cores"), "{text}");
+        assert!(
+            text.contains("At 500,000 records calls failed, so their latencies mean nothing: status 503."),
+            "{text}"
+        );
+    }
 }
