@@ -100,7 +100,10 @@ impl Converger {
         });
         let spared = before - plan.decisions.len();
         if spared > 0 && trusted {
-            tracing::warn!(spared, "instances whose desired LRP cannot be read are not stopped: `corkboard quarantine list`");
+            tracing::warn!(
+                spared,
+                "instances whose desired LRP cannot be read are not stopped: `corkboard quarantine list`"
+            );
         } else if spared > 0 {
             tracing::warn!(spared, "no instance is stopped while the store is not confirmed: {}", guard.explain());
         }

@@ -236,7 +236,8 @@ impl Start {
             forms: opened.forms.clone(),
         });
         let writer_task = tokio::spawn(writing);
-        let engine = self.start_engine(store, &board, &writer, opened, phase, stop.clone());
+        let at_hand = AtHand { store, board: board.clone(), writer: writer.clone() };
+        let engine = self.start_engine(at_hand, opened, phase, stop.clone());
         let (stop_outbound, outbound_stopped) = oneshot::channel::<()>();
         let parts = outbound::Parts {
             effects: waiting_effects,
@@ -293,9 +294,7 @@ impl Start {
 
     fn start_engine(
         &self,
-        store: Arc<dyn Store>,
-        board: &Arc<ArcSwap<crate::Board>>,
-        writer: &Writer,
+        AtHand { store, board, writer }: AtHand,
         opened: Opened,
         phase: &Arc<Phase>,
         stop: watch::Receiver<bool>,
@@ -318,8 +317,8 @@ impl Start {
         }));
         let parts = migrate::Parts {
             store,
-            writer: writer.clone(),
-            board: board.clone(),
+            writer,
+            board,
             clock: self.clock.clone(),
             node: self.config.node.clone(),
             newest,
@@ -332,6 +331,13 @@ impl Start {
         let (migrator, access) = Migrator::new(parts, opened, asks);
         Engine { task: tokio::spawn(migrator.run()), access, guard, desk }
     }
+}
+
+/// What the migration engine works on.
+struct AtHand {
+    store: Arc<dyn Store>,
+    board: Arc<ArcSwap<crate::Board>>,
+    writer: Writer,
 }
 
 /// The migration engine as the rest of the server sees it.

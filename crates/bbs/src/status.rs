@@ -72,6 +72,8 @@ struct BoardStatus {
 struct Quarantined {
     key: String,
     why: String,
+    /// What to do about it.
+    command: String,
 }
 
 impl StatusSource {
@@ -116,7 +118,11 @@ impl StatusSource {
                 .quarantine
                 .iter()
                 .take(NAMED_MAX)
-                .map(|(key, kept)| Quarantined { key: key.clone(), why: kept.why.clone() })
+                .map(|(key, kept)| Quarantined {
+                    key: key.clone(),
+                    why: kept.why.clone(),
+                    command: format!("corkboard quarantine show '{key}'"),
+                })
                 .collect(),
         })
     }

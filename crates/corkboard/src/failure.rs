@@ -169,6 +169,9 @@ impl Failure {
             Origin::File => "",
         };
         Some(match kind {
+            TransportKind::Refused if address.origin == Origin::Health => {
+                format!("Is the node running? Its health port answers in every phase. {where_from}")
+            }
             TransportKind::Refused if matches!(self, Self::Operator { .. }) => format!(
                 "Is the server running, and is it the master? `corkboard migrate status --healthURL URL` asks any node, in \
                  any phase. {where_from}"

@@ -82,9 +82,7 @@ impl Refused {
 pub struct Did {
     pub message: String,
     /// Ids that left the quarantine.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recovered: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub still: Vec<Still>,
 }
 

@@ -126,8 +126,7 @@ impl Migrator {
             self.clear(root.root()).await?;
             self.roots.retain(|known| *known != root.number());
             let detail = format!("the records below {} were deleted", root.root());
-            self.record(Control::default(), Step::default(), HistoryEvent::Cleaned, Some(root.number()), &detail)
-                .await?;
+            self.record(Control::default(), Step::default(), HistoryEvent::Cleaned, None, &detail).await?;
         }
         Ok(())
     }

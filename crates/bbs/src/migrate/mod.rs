@@ -204,6 +204,9 @@ impl Migrator {
             _ => Access::All,
         };
         let (access, open) = watch::channel(first);
+        if task == Task::Migrate {
+            parts.tracker.begin(State::Sweeping, sweep::count(&parts.board.load()));
+        }
         let Opened { current, record, control: will, roots, history_next, .. } = opened;
         (
             Self {
@@ -270,7 +273,10 @@ impl Migrator {
             }
             match done {
                 Ok(()) | Err(Trouble::Changed) => {}
-                Err(Trouble::Stopping) => return MigratorEnd::Stopped,
+                Err(Trouble::Stopping) => {
+                    self.remember_identity();
+                    return MigratorEnd::Stopped;
+                }
                 Err(trouble) => {
                     if !self.survive(&trouble).await {
                         return MigratorEnd::Stopped;
@@ -411,7 +417,7 @@ impl Migrator {
         control.steps.push(step);
         self.control(control).await?;
         self.history_next += 1;
-        tracing::info!(what = %entry.what, from = %self.current.number(), to = ?to.map(|to| to.0), detail, "migration");
+        tracing::info!(what = %entry.what, from = self.current.number().0, to = to.map(|to| to.0), detail, "migration");
         Ok(())
     }
 

@@ -10,11 +10,14 @@ use store::identity::{Found, Identity, IdentityError, Verdict, judge};
 use store::record::DataVersion;
 use store::root::{
     Action, Control, Entry, HistoryEvent, RootError, VersionRecord, append_history, decide, next_history_number,
-    put_cluster_id, put_version, read_root,
+    put_cluster_id, put_version, read_history, read_root,
 };
 use store::{Forms, Mastership, Step, Store, StoreError, Version};
 
 use crate::config;
+
+/// How many entries of the history are looked at for the release that wrote the data.
+const HISTORY_LOOKED_AT: usize = 100;
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -29,9 +32,9 @@ pub enum OpenError {
     TooOld { found: DataVersion, earliest: DataVersion, name: &'static str },
     #[error(
         "the store has data version {found}, which this release does not know, though it knows older and newer ones. Nothing \
-         was changed. Start the release that wrote it"
+         was changed. Start the release that wrote it{by}"
     )]
-    Unknown { found: DataVersion },
+    Unknown { found: DataVersion, by: String },
     #[error(transparent)]
     Root(#[from] RootError),
     #[error(transparent)]
@@ -102,7 +105,8 @@ pub async fn open(store: &dyn Store, held: &Mastership, node: Node<'_>) -> Resul
     let decision = decide(versions.map(|version| version.current), versions.map(|version| version.target), newest);
     tracing::info!(row = decision.row, "{}", decision.reason);
     if decision.actions.contains(&Action::ShutDown) {
-        return Err(OpenError::ShutDown { reason: decision.reason });
+        let by = last_release(store).await?;
+        return Err(OpenError::ShutDown { reason: format!("{}{by}", decision.reason) });
     }
     let mut history_next = next_history_number(store).await?;
     let mut step = Step::default();
@@ -115,7 +119,13 @@ pub async fn open(store: &dyn Store, held: &Mastership, node: Node<'_>) -> Resul
         append_history(step, history_next, &node.entry(what, from, to, detail));
         history_next += 1;
     };
-    let current = readable(record.current)?;
+    let current = match readable(record.current) {
+        Err(OpenError::Unknown { found, .. }) => {
+            let by = last_release(store).await?;
+            return Err(OpenError::Unknown { found, by });
+        }
+        known => known?,
+    };
     let mut work = Work::Nothing;
     if root.empty {
         put_version(&mut step, &record);
@@ -150,6 +160,16 @@ pub async fn open(store: &dyn Store, held: &Mastership, node: Node<'_>) -> Resul
     })
 }
 
+/// Which release last changed the data version, if the history tells.
+async fn last_release(store: &dyn Store) -> Result<String, OpenError> {
+    let told = read_history(store, HISTORY_LOOKED_AT).await?;
+    let changes = [HistoryEvent::Created, HistoryEvent::Begun, HistoryEvent::Finalized, HistoryEvent::RolledBack];
+    let last = told.into_iter().rev().find(|(_, entry)| changes.contains(&entry.what));
+    Ok(last.map_or_else(String::new, |(_, entry)| {
+        format!(" (the history says that release {} last changed it, on node {})", entry.release, entry.node)
+    }))
+}
+
 /// An operator's hold counts for the release it was meant for. A configured manual start counts until a start was asked for,
 /// which shows as a target.
 fn whether_to_migrate(control: &Control, node: Node<'_>, has_begun: bool) -> Work {
@@ -169,6 +189,48 @@ pub fn readable(found: DataVersion) -> Result<Version, OpenError> {
         None if found < earliest.number() => {
             Err(OpenError::TooOld { found, earliest: earliest.number(), name: earliest.name() })
         }
-        None => Err(OpenError::Unknown { found }),
+        None => Err(OpenError::Unknown { found, by: String::new() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn only_versions_that_this_release_reads_are_opened() {
+        for version in Version::ALL {
+            assert_eq!(readable(version.number()).unwrap(), *version);
+        }
+        expect!["the store has data version 0, and the oldest that this release reads is 1 (initial_json). Nothing was changed. Start a release in between first, one whose notes say that it reads 0 and writes at least 1, let it migrate, then start this one again"]
+            .assert_eq(&readable(DataVersion(0)).unwrap_err().to_string());
+        expect!["the store has data version 7, which this release does not know, though it knows older and newer ones. Nothing was changed. Start the release that wrote it"]
+            .assert_eq(&readable(DataVersion(7)).unwrap_err().to_string());
+    }
+
+    #[test]
+    fn a_hold_is_for_the_release_it_was_meant_for() {
+        let newest = Version::LATEST;
+        let held = |version: Version| Control {
+            held: Some(store::root::Held::new(version.number(), "an operator said so", 0)),
+            ..Control::default()
+        };
+        let node = |start| Node {
+            name: "node",
+            newest,
+            migration: config::Migration { start, ..config::Migration::default() },
+            now_ns: 0,
+            fresh_id: "id",
+            identity: None,
+        };
+        let (auto, manual) = (node(config::Start::Auto), node(config::Start::Manual));
+        let is_held = |work| matches!(work, Work::Held { .. });
+        assert!(!is_held(whether_to_migrate(&Control::default(), auto, false)));
+        assert!(is_held(whether_to_migrate(&Control::default(), manual, false)));
+        assert!(!is_held(whether_to_migrate(&Control::default(), manual, true)), "a start was asked for");
+        assert!(is_held(whether_to_migrate(&held(newest), auto, false)));
+        assert!(!is_held(whether_to_migrate(&held(Version::EARLIEST), auto, false)));
     }
 }

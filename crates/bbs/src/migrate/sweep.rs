@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use super::{Migrator, Outcome, Trouble};
 use crate::board::Board;
-use crate::config::Mode;
+use crate::config::{self, Mode};
 use crate::writer::errand::{Rewrite, Seen};
 
 /// While clients are served: small enough that a client whose change shares a commit with a batch hardly notices.
@@ -31,6 +31,8 @@ const ALONE: Batch = Batch { entries: 4096, bytes: 6 * 1024 * 1024, in_flight: 3
 /// The longest pause between two batches.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 const PAGE_RECORDS: usize = 1024;
+/// At a configured pace there are at least this many batches in a second.
+const BATCHES_PER_S_MIN: u64 = 10;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batch {
@@ -40,11 +42,17 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    pub(super) fn of(mode: Mode) -> Self {
-        match mode {
+    pub(super) fn of(settings: &config::Migration) -> Self {
+        let usual = match settings.mode {
             Mode::Online => ONLINE,
             Mode::ReadOnly | Mode::Offline => ALONE,
+        };
+        if settings.records_per_s_max == 0 {
+            return usual;
         }
+        // A slow pace is kept by small batches, not by long pauses in which nobody is heard.
+        let most = usize::try_from(settings.records_per_s_max / BATCHES_PER_S_MIN).unwrap_or(usize::MAX).max(1);
+        Self { entries: usual.entries.min(most), in_flight: 1, ..usual }
     }
 }
 
@@ -91,7 +99,7 @@ impl Migrator {
     /// Writes every entry of the board in the form of `to`.
     pub(super) async fn sweep(&mut self, to: Version) -> Outcome {
         let board = self.parts.board.load_full();
-        let batch = Batch::of(self.parts.settings.mode);
+        let batch = Batch::of(&self.parts.settings);
         let mut waiting = entries(&board).peekable();
         let mut in_flight = FuturesUnordered::new();
         while waiting.peek().is_some() || !in_flight.is_empty() {
@@ -133,12 +141,12 @@ impl Migrator {
 
     /// Deletes everything below a root.
     pub(super) async fn clear(&mut self, root: &str) -> Outcome {
-        let batch = Batch::of(self.parts.settings.mode);
+        let batch = Batch::of(&self.parts.settings);
         let mut after: Option<String> = None;
         loop {
             self.attend().await?;
             let begun = Instant::now();
-            let limit = if batch.in_flight == 1 { batch.entries } else { PAGE_RECORDS };
+            let limit = batch.entries.min(PAGE_RECORDS);
             let page = self.parts.store.scan(root, after.as_deref(), limit).await.map_err(Trouble::Store)?;
             let count = page.records.len() as u64;
             if count > 0 {

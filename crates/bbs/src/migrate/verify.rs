@@ -15,16 +15,18 @@ use std::sync::Arc;
 use store::{Op, Version};
 use tokio::time::Instant;
 
-use super::sweep::{count, encode, entries};
+use super::sweep::{Batch, count, encode, entries};
 use super::{Migrator, Outcome, Trouble};
 use crate::board::Board;
-use crate::writer::errand::Seen;
+use crate::writer::errand::{Control, Seen};
 
-const PAGE_RECORDS: usize = 512;
+const PAGE_RECORDS_MAX: usize = 512;
 /// How many entries are noted before requests get their turn.
-const NOTED_AT_ONCE: usize = 256;
-/// An entry that changes each time it is looked at is being stored in both forms each time.
+const NOTED_AT_ONCE_MAX: usize = 256;
+/// How often an entry is looked at that keeps changing.
 const LOOKS_MAX: usize = 50;
+/// How often the board is compared anew for records that belonged to nobody.
+const ROUNDS: usize = 5;
 /// How many differing keys are named.
 const NAMED_MAX: usize = 5;
 
@@ -57,29 +59,29 @@ impl Migrator {
     pub(super) async fn verify(&mut self, to: Version) -> Outcome {
         let before = self.parts.board.load_full();
         let mut expected = Expected { hasher: RandomState::new(), records: HashMap::new() };
+        let noted_at_once = Batch::of(&self.parts.settings).entries.min(NOTED_AT_ONCE_MAX);
         let mut begun = Instant::now();
         for (at, seen) in entries(&before).enumerate() {
             expected.note(&encode(to, &seen).map_err(Trouble::Content)?);
-            if at % NOTED_AT_ONCE == NOTED_AT_ONCE - 1 {
+            if at % noted_at_once == noted_at_once - 1 {
                 self.attend().await?;
-                self.pause(begun, NOTED_AT_ONCE as u64).await;
+                self.pause(begun, noted_at_once as u64).await;
                 begun = Instant::now();
             }
         }
         let differing = self.compare(to, &mut expected).await?;
-        let after = self.parts.board.load_full();
-        self.settle(to, before, after, &expected, differing).await
+        self.settle(to, before, &expected, differing).await
     }
 
     /// Reads the whole root. What is as expected is taken off the list; keys that are not are returned.
     async fn compare(&mut self, to: Version, expected: &mut Expected) -> Result<Vec<String>, Trouble> {
+        let limit = Batch::of(&self.parts.settings).entries.min(PAGE_RECORDS_MAX);
         let mut differing = Vec::new();
         let mut after: Option<String> = None;
         loop {
             self.attend().await?;
             let begun = Instant::now();
-            let page =
-                self.parts.store.scan(to.root(), after.as_deref(), PAGE_RECORDS).await.map_err(Trouble::Store)?;
+            let page = self.parts.store.scan(to.root(), after.as_deref(), limit).await.map_err(Trouble::Store)?;
             let read = page.records.len() as u64;
             for (key, value) in page.records {
                 let (key_hash, value_hash) = (expected.key(&key), expected.value(&value));
@@ -99,30 +101,47 @@ impl Migrator {
     }
 
     /// Looks again at everything that changed while the root was read. What differs and did not change is wrong.
+    ///
+    /// An entry may have come and gone meanwhile, so that only its record was seen: a key that differs is wrong if it is
+    /// still there and belongs to nobody, each time the board is looked at anew.
     async fn settle(
         &mut self,
         to: Version,
         before: Arc<Board>,
-        after: Arc<Board>,
         expected: &Expected,
-        differing: Vec<String>,
+        mut differing: Vec<String>,
     ) -> Outcome {
         let mut excused = HashSet::new();
-        // Comparing all entries of two boards takes a while; it must not sit on a thread that answers requests.
-        let compared = tokio::task::spawn_blocking(move || changed(&before, &after)).await;
-        for seen in compared.map_err(|_| Trouble::Stopping)? {
-            excused.extend(keys(to, &seen)?);
-            self.look_again(to, seen, &mut excused).await?;
+        for round in 0..ROUNDS {
+            self.catch_up().await?;
+            let (before, after) = (before.clone(), self.parts.board.load_full());
+            // Comparing all entries of two boards takes a while; it must not sit on a thread that answers requests.
+            let compared = tokio::task::spawn_blocking(move || changed(&before, &after)).await;
+            for seen in compared.map_err(|_| Trouble::Stopping)? {
+                excused.extend(keys(to, &seen)?);
+                if round == 0 {
+                    self.look_again(to, seen, &mut excused).await?;
+                }
+            }
+            let mut wrong = Vec::new();
+            for key in differing {
+                if !excused.contains(&key) && self.parts.store.get(&key).await.map_err(Trouble::Store)?.is_some() {
+                    wrong.push(key);
+                }
+            }
+            differing = wrong;
+            if differing.is_empty() {
+                break;
+            }
         }
-        let mut wrong: Vec<String> = differing.into_iter().filter(|key| !excused.contains(key)).collect();
         let excused: HashSet<u64> = excused.iter().map(|key| expected.key(key)).collect();
         let missing = expected.records.keys().filter(|key| !excused.contains(*key)).count();
-        if wrong.is_empty() && missing == 0 {
+        if differing.is_empty() && missing == 0 {
             return Ok(());
         }
-        let total = wrong.len();
-        wrong.truncate(NAMED_MAX);
-        let named = wrong.join(", ");
+        let total = differing.len();
+        differing.truncate(NAMED_MAX);
+        let named = differing.join(", ");
         Err(Trouble::Content(format!(
             "the copies in {} are not what they should be: {missing} records are missing and {total} differ ({named})",
             to.root()
@@ -131,31 +150,49 @@ impl Migrator {
 
     /// Compares one entry with the store while it holds still.
     async fn look_again(&mut self, to: Version, seen: Seen, excused: &mut HashSet<String>) -> Outcome {
-        let mut present = seen.on(&self.parts.board.load());
+        let mut caught_up = false;
         for _ in 0..LOOKS_MAX {
             self.attend().await?;
-            let wanted: HashMap<String, bytes::Bytes> = match &present {
-                Some(present) => puts(to, present)?.collect(),
-                None => HashMap::new(),
-            };
-            excused.extend(wanted.keys().cloned());
-            let mut keys: HashSet<String> = keys(to, &seen)?.collect();
-            keys.extend(wanted.keys().cloned());
-            let mut wrong = None;
-            for key in keys {
-                let found = self.parts.store.get(&key).await.map_err(Trouble::Store)?;
-                if found.as_ref() != wanted.get(&key) {
-                    wrong = Some(key);
-                }
-            }
-            let Some(key) = wrong else { return Ok(()) };
+            let present = seen.on(&self.parts.board.load());
+            let Some(key) = self.first_difference(to, &seen, present.as_ref(), excused).await? else { return Ok(()) };
+            // The store may be ahead of the board by the commit that is being announced.
+            self.catch_up().await?;
             let now = seen.on(&self.parts.board.load());
-            if same(present.as_ref(), now.as_ref()) {
+            if caught_up && same(present.as_ref(), now.as_ref()) {
                 return Err(Trouble::Content(format!("the copy {key} is not what it should be")));
             }
-            present = now;
+            caught_up = true;
         }
+        // It changes each time it is looked at, and is stored in both forms each time.
         Ok(())
+    }
+
+    async fn first_difference(
+        &self,
+        to: Version,
+        seen: &Seen,
+        present: Option<&Seen>,
+        excused: &mut HashSet<String>,
+    ) -> Result<Option<String>, Trouble> {
+        let wanted: HashMap<String, bytes::Bytes> = match present {
+            Some(present) => puts(to, present)?.collect(),
+            None => HashMap::new(),
+        };
+        excused.extend(wanted.keys().cloned());
+        let mut looked_at: HashSet<String> = keys(to, seen)?.collect();
+        looked_at.extend(wanted.keys().cloned());
+        for key in looked_at {
+            let found = self.parts.store.get(&key).await.map_err(Trouble::Store)?;
+            if found.as_ref() != wanted.get(&key) {
+                return Ok(Some(key));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits until the board shows everything that is stored so far.
+    async fn catch_up(&self) -> Outcome {
+        self.control(Control::default()).await
     }
 
     /// How much there is to read at most.

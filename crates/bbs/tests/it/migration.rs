@@ -187,6 +187,9 @@ async fn what_changes_during_the_sweep_is_in_both_forms() {
             client.remove_desired_lrp(&guid).await.unwrap_or_default();
         }
         client.desire_lrp(samples::lrp(&format!("new-{changes}"), 1)).await.unwrap();
+        // Comes and goes while the copies are being compared.
+        client.desire_lrp(samples::lrp("guest", 2)).await.unwrap();
+        client.remove_desired_lrp("guest").await.unwrap();
         changes += 1;
     }
     assert!(changes > 50, "the sweep met too few changes: {changes}");
@@ -245,7 +248,7 @@ async fn a_migration_that_closes_the_door_says_why_and_how_far_it_is() {
         assert_eq!(post(&server, "migration/abort", json!({})).await.0, 200);
         in_state(&server, "held").await;
         // Paused before it begins, so that it stays where it can be looked at.
-        let server = start_with(server.stop().await, |config| config.migration.records_per_s_max = 20).await;
+        let server = start_with(server.stop().await, |config| config.migration.records_per_s_max = 40).await;
         assert_eq!(post(&server, "migration/start", json!({})).await.0, 200);
         let server = server.restart().await;
         let body = api::encode(api::models::UpsertDomainRequest { domain: "d".into(), ttl: 0 });

@@ -79,7 +79,7 @@ async fn what_takes_the_place_of_a_poisoned_record_does_not_destroy_it() {
     let (stopped, key) = (server.stop().await, key_of_task(Version::LATEST, "t"));
     tamper(&stopped, |step| step.put(key.clone(), POISON)).await;
     let server = stopped.start().await;
-    assert_eq!(ids(&server).await, [key.clone()]);
+    assert_eq!(ids(&server).await, [&*key]);
     server.client().desire_task("t", "d", samples::task()).await.unwrap();
     let found = ids(&server).await;
     assert!(matches!(&found[..], [id] if id.starts_with("/quarantine/") && id.ends_with(&key)), "{found:?}");

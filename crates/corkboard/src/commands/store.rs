@@ -13,8 +13,8 @@ use crate::reach::Remote;
 pub(crate) enum StoreCommand {
     /// Confirm that an empty or different store is the one to serve from now on
     #[command(after_help = "Examples:\n  corkboard store confirm --cluster-id 5f2c6a61d0e94ac1\n\n\
-        A node remembers the identity of its store. When it finds another one, it answers nobody until this command says that \
-        the other one is meant.\nExit codes: 0 done, 3 wrong use, 4 the server refused, 5 anything else.")]
+        A node remembers the identity of its store. When it finds another one, it serves that, but stops no instance on \
+        its word, until this command says that the other one is meant.\nExit codes: 0 done, 3 wrong use, 4 the server refused, 5 anything else.")]
     Confirm(Remote<Confirm>),
 }
 

@@ -20,6 +20,7 @@ pub struct Rehearsed {
     /// The label of the entity.
     pub id: String,
     pub records_after: usize,
+    /// Keys and values.
     pub bytes_after: usize,
     pub lost: Vec<Lost>,
     /// Why it does not come back as it was.
@@ -50,7 +51,7 @@ impl Rehearsal {
         let (there, lost) = before.clone().walk(self.to)?;
         let records = there.records();
         rehearsed.records_after = records.len();
-        rehearsed.bytes_after = records.iter().map(|(_, value)| value.len()).sum();
+        rehearsed.bytes_after = records.iter().map(|(key, value)| key.len() + value.len()).sum();
         rehearsed.lost = lost;
         self.read_again(&there, &records)?;
         let (back, _) = there.clone().walk(self.from)?;

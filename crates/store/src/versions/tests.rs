@@ -130,7 +130,8 @@ fn a_row_that_moves_leaves_nothing_behind() {
 fn both_forms_are_written_and_losses_named() {
     let both = Forms::both(Version::SplitDesiredLrp, Version::LATEST);
     let old = Entity::Desired(desired());
-    let scaled = Entity::Desired(desired().updated(DesiredUpdate { instances: Some(9), ..DesiredUpdate::default() }));
+    let scaled =
+        Entity::Desired(desired().updated(DesiredUpdate { instances: Some(9), ..DesiredUpdate::default() }).unwrap());
     check_change(
         &both,
         None,
@@ -295,7 +296,8 @@ fn flips() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
 fn related_to(entity: Entity) -> Option<Entity> {
     match entity {
         Entity::Desired(lrp) => {
-            let mut next = lrp.updated(DesiredUpdate { annotation: Some("next".into()), ..DesiredUpdate::default() });
+            let mut next =
+                lrp.updated(DesiredUpdate { annotation: Some("next".into()), ..DesiredUpdate::default() }).unwrap();
             match next.previous.take() {
                 None => next.definition = next.definition.next(),
                 Some(previous) if previous.number.0 % 2 == 0 => {}

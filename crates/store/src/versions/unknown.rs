@@ -92,9 +92,10 @@ impl<M: Record> Kept<M> {
     pub fn read_boxed(payload: Bytes) -> Result<Box<Kept<M>>, DecodeError> {
         let mut kept = Box::<Kept<M>>::default();
         let mut reading = Reading { message: &mut kept.message, passed_over: false };
-        reading.merge(payload.clone())?;
+        let whole = payload.clone();
+        reading.merge(payload)?;
         if reading.passed_over {
-            kept.unknown = unknown_fields(&payload, M::knows)?;
+            kept.unknown = unknown_fields(&whole, M::knows)?;
         }
         // In one order, so that what a step takes out and puts back is where it was.
         kept.message.carried().sort_by(|a, b| (a.version, &a.record).cmp(&(b.version, &b.record)));

@@ -6,6 +6,10 @@ use crate::console::{Console, JsonFlag};
 use crate::data_version::resolve_version;
 use crate::failure::CommandError;
 
+/// Said before, and again when the server has agreed.
+const AFTERWARDS: &str =
+    "Then start the former release. This one would serve the older data as it is, until `corkboard migrate start`.";
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Rollback {
     /// The data version of the former release, by number or by name
@@ -40,27 +44,17 @@ pub(crate) async fn rollback(via: &Via, args: Rollback, console: &mut Console) -
         answers.extend(Some(args.to).filter(|text| *text != answers[0]));
         console.confirm(&warning(via, &answers.join(", "), args.accept_loss), &answers)?;
     }
-    act::act(via, &Ask::Rollback { to, accept_loss: args.accept_loss }, Some(ending(via)), console).await
-}
-
-/// What comes after it.
-fn ending(via: &Via) -> &'static str {
-    match via {
-        Via::Store(_) => {
-            "Then start the former release on this store, not this one, which would migrate forward again."
-        }
-        Via::Server(_) | Via::Health(_) => {
-            "The server stops by itself at the end. Then start the former release, not this one, which would migrate \
-             forward again."
-        }
-    }
+    act::act(via, &Ask::Rollback { to, accept_loss: args.accept_loss }, Some(AFTERWARDS), console).await
 }
 
 fn warning(via: &Via, to: &str, accept_loss: bool) -> String {
-    let end = ending(via);
+    let end = match via {
+        Via::Store(_) => "",
+        Via::Server(_) | Via::Health(_) => "The server stops by itself at the end. ",
+    };
     let loss = match accept_loss {
         true => "What the older version cannot hold IS LOST.",
         false => "If the older version cannot hold everything, nothing is done, and you are told what it is.",
     };
-    format!("This takes all records back to data version {to}. {end} {loss}")
+    format!("This takes all records back to data version {to}. {end}{AFTERWARDS} {loss}")
 }

@@ -114,7 +114,9 @@ pub(super) fn screen(now: &Migration) -> String {
 }
 
 fn title(now: &Migration) -> String {
-    let to = now.target.as_ref().map(|target| format!(" to {}", target.shown())).unwrap_or_default();
+    // What has not begun has no target yet, but it is clear where it will lead.
+    let to = if now.state == State::Held { now.newest.as_ref() } else { now.target.as_ref() };
+    let to = to.map(|target| format!(" to {}", target.shown())).unwrap_or_default();
     match now.state {
         State::None => "No migration is under way.".to_owned(),
         State::RollingBack | State::RolledBack => format!("Rollback{to}: {}", word(now.state)),
@@ -193,7 +195,7 @@ fn facts(now: &Migration) -> Vec<(&'static str, String)> {
 }
 
 fn progress(now: &Migration) -> Option<String> {
-    let (done, total) = (now.done?, now.total?);
+    let (done, total) = (now.done?, now.total.filter(|total| *total > 0)?);
     let mut text = format!("{} of {} records ({} %)", grouped(done), grouped(total), percent(done, total));
     if let Some(rate) = now.rate_per_s.filter(|rate| *rate > 0.0) {
         let _ = write!(text, ", {}/s", grouped(whole(rate)));

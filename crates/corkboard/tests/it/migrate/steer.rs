@@ -210,10 +210,10 @@ fn rollback_asks_and_names_losses() {
     let args = ["migrate", "rollback", "--to", "split_desired_lrp"];
     let (shown, code, told) = typed(&script, &args, "1442529338");
     expect![[r#"
-        This takes all records back to data version 1442529338, split_desired_lrp. The server stops by itself at the end. Then start the former release, not this one, which would migrate forward again. If the older version cannot hold everything, nothing is done, and you are told what it is.
+        This takes all records back to data version 1442529338, split_desired_lrp. The server stops by itself at the end. Then start the former release. This one would serve the older data as it is, until `corkboard migrate start`. If the older version cannot hold everything, nothing is done, and you are told what it is.
         Type 1442529338 or split_desired_lrp to go on: 1442529338
         Going back; the server stops by itself.
-        The server stops by itself at the end. Then start the former release, not this one, which would migrate forward again.
+        Then start the former release. This one would serve the older data as it is, until `corkboard migrate start`.
         Next: corkboard migrate finalize
     "#]].assert_eq(&shown);
     assert_eq!((code, told), (0, vec![format!(r#"{ROLLBACK} {{"accept_loss":false,"to":1442529338}}"#)]));
@@ -223,7 +223,7 @@ fn rollback_asks_and_names_losses() {
         &script,
         &args,
         &expect![[r#"
-        corkboard: This takes all records back to data version 1442529338, split_desired_lrp. The server stops by itself at the end. Then start the former release, not this one, which would migrate forward again. If the older version cannot hold everything, nothing is done, and you are told what it is.
+        corkboard: This takes all records back to data version 1442529338, split_desired_lrp. The server stops by itself at the end. Then start the former release. This one would serve the older data as it is, until `corkboard migrate start`. If the older version cannot hold everything, nothing is done, and you are told what it is.
         This wants an answer, and there is no terminal to give it on. Nothing was changed. Add --yes to go on without the question
         = 3
     "#]],

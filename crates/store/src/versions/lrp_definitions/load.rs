@@ -25,6 +25,7 @@ const UNNAMED: &str = "no readable schedule record names this definition";
 pub struct Loader {
     /// Parts that wait for others, by their guid. Their keys are not kept: guid and number tell them, which was checked.
     schedules: HashMap<String, Box<Kept<Schedule>>>,
+    #[expect(clippy::vec_box, reason = "a definition stays where it was read; moving it about is much of what loading costs")]
     definitions: HashMap<String, Vec<Box<Kept<Definition>>>>,
     quarantined: Vec<Quarantined>,
 }

@@ -142,6 +142,28 @@ fn no_migration() {
     assert_eq!(exit_code(&now), 0);
 }
 
+/// As a server says it that was told to wait: the target is what the data is, until the migration has begun.
+#[test]
+fn a_migration_that_is_held_says_where_it_would_lead() {
+    let json = r#"{"state":"held","explanation":"It waits.","next":"corkboard migrate start","done":0,"total":0,
+        "current":{"number":1,"name":"initial_json"},"target":{"number":1,"name":"initial_json"},
+        "newest":{"number":1794700800,"name":"lrp_definitions"}}"#;
+    let now: Migration = Document::of(&Bytes::from(json)).unwrap().read().unwrap();
+    expect![[r#"
+        Migration to lrp_definitions (1794700800): held
+
+          [held] > sweep > verify > ready > finalize > clean up
+
+          It waits.
+
+          version   initial_json (1)
+          newest    lrp_definitions (1794700800) is what this release can write
+
+        Next: corkboard migrate start
+    "#]]
+    .assert_eq(&screen(&now));
+}
+
 #[test]
 fn every_state_has_its_place_and_its_code() {
     let states = [
