@@ -42,7 +42,8 @@ pub const SECTION: &str = "## Migrations";
 const CELLS: u64 = 1_000;
 /// What operators have.
 const CONVERGE_INTERVAL: &str = "30s";
-/// How much is written to know how fast the disk is, at most.
+/// How much is written to know how fast the disk is: too little would end in a cache.
+const DISK_FLOOR_BYTES_MIN: u64 = 256_000_000;
 const DISK_FLOOR_BYTES_MAX: u64 = 1_000_000_000;
 const ROLLBACK_MAX: Duration = Duration::from_secs(1_800);
 const CPU_ASKED_EVERY: Duration = Duration::from_millis(100);
@@ -142,7 +143,10 @@ pub async fn run(args: &MigrateArgs, say: &dyn Fn(&str)) -> anyhow::Result<bool>
 
     say("floors of this machine");
     let largest = args.sizes.iter().map(Size::bytes).max().unwrap_or(0);
-    let disk_mb_per_s = floors::sequential_mb_per_s(&bench.home.join("floor"), largest.min(DISK_FLOOR_BYTES_MAX))?;
+    let disk_mb_per_s = floors::sequential_mb_per_s(
+        &bench.home.join("floor"),
+        largest.clamp(DISK_FLOOR_BYTES_MIN, DISK_FLOOR_BYTES_MAX),
+    )?;
     let floors = floors::measure(&bench.home, &bench.certificates, Settings::default().clients).await?;
     let mut sizes = Vec::new();
     for size in &args.sizes {
