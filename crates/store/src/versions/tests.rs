@@ -191,28 +191,28 @@ fn a_rehearsal_counts_what_is_written_and_names_what_is_lost() {
         Version::SplitDesiredLrp,
         Version::LrpDefinitions,
         expect![[r#"
-        ActualLRP process/1 (evacuating): 1 records, 174 bytes, [], None
-        DesiredLRP process: 2 records, 206 bytes, [], None
-        Domain cf-apps: 1 records, 34 bytes, [], None
-        Task task: 1 records, 119 bytes, [], None"#]],
+            ActualLRP process/1 (evacuating): 1 records, 214 bytes, [], None
+            DesiredLRP process: 2 records, 293 bytes, [], None
+            Domain cf-apps: 1 records, 61 bytes, [], None
+            Task task: 1 records, 141 bytes, [], None"#]],
     );
     check(
         Version::LrpDefinitions,
         Version::SplitDesiredLrp,
         expect![[r#"
-        ActualLRP process/1 (evacuating): 1 records, 171 bytes, ["that it runs definition 2"], None
-        DesiredLRP process: 2 records, 202 bytes, ["that its definition is number 3, named \"blue\"", "the previous definition, number 2"], None
-        Domain cf-apps: 1 records, 34 bytes, [], None
-        Task task: 1 records, 119 bytes, [], None"#]],
+            ActualLRP process/1 (evacuating): 1 records, 211 bytes, ["that it runs definition 2"], None
+            DesiredLRP process: 2 records, 271 bytes, ["that its definition is number 3, named \"blue\"", "the previous definition, number 2"], None
+            Domain cf-apps: 1 records, 61 bytes, [], None
+            Task task: 1 records, 141 bytes, [], None"#]],
     );
     check(
         Version::LrpDefinitions,
         Version::LrpDefinitions,
         expect![[r#"
-        ActualLRP process/1 (evacuating): 1 records, 174 bytes, [], None
-        DesiredLRP process: 3 records, 309 bytes, [], None
-        Domain cf-apps: 1 records, 34 bytes, [], None
-        Task task: 1 records, 119 bytes, [], None"#]],
+            ActualLRP process/1 (evacuating): 1 records, 214 bytes, [], None
+            DesiredLRP process: 3 records, 446 bytes, [], None
+            Domain cf-apps: 1 records, 61 bytes, [], None
+            Task task: 1 records, 141 bytes, [], None"#]],
     );
 }
 
