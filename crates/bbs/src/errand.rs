@@ -85,7 +85,10 @@ pub async fn status(config: &Config) -> Result<MigrationStatus, ErrandError> {
     };
     let why = match &root.control.held {
         Some(held) if held.version == newest.number() && state == State::Held => {
-            format!("{}, so a server of this release serves the data as it is and migrates it when told to", held.why)
+            format!(
+                "Held, because {}: a server of this release serves the data as it is and migrates it when told to",
+                held.why
+            )
         }
         _ => decision.reason,
     };
@@ -97,12 +100,13 @@ pub async fn status(config: &Config) -> Result<MigrationStatus, ErrandError> {
         newest,
         mode: config.migration.mode,
         finalization: config.migration.finalization,
-        note: Some(format!("No server runs on this store: {why}")),
+        note: None,
         blockers: Vec::new(),
         leftovers,
     });
-    // What a server would be told to do next, nobody is there to hear.
-    Ok(MigrationStatus { next: None, ..tracker.status() })
+    // What a server would say of itself does not hold for a store, and nobody is there to be told what to do next.
+    let explanation = format!("no server runs on this store. {why}");
+    Ok(MigrationStatus { explanation, next: None, ..tracker.status() })
 }
 
 pub async fn plan(config: &Config, to: Option<DataVersion>) -> Result<Plan, ErrandError> {
