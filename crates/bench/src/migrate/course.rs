@@ -14,7 +14,10 @@ use crate::fleet;
 use crate::server::Server;
 use crate::stopwatch::Stopwatch;
 
-const ASK_EVERY: Duration = Duration::from_millis(10);
+/// The shortest time between two questions, and its share of the time so far. To be asked costs the server something, so a
+/// long course is asked less often and is still known to one part in a hundred.
+const ASK_EVERY_MIN: Duration = Duration::from_millis(10);
+const ASK_SHARE: u32 = 100;
 /// A migration that has not ended by then is broken.
 const COURSE_MAX: Duration = Duration::from_secs(1_800);
 const PROBE_TTL_S: u32 = 3_600;
@@ -62,6 +65,11 @@ impl Course {
     }
 }
 
+/// Rests until it is time for the next question.
+async fn rest(watch: Stopwatch) {
+    tokio::time::sleep((watch.elapsed() / ASK_SHARE).max(ASK_EVERY_MIN)).await;
+}
+
 fn is_start(state: &str) -> bool {
     matches!(state, "waiting" | "loading" | "serving")
 }
@@ -85,7 +93,7 @@ pub(super) async fn follow(server: &mut Server) -> anyhow::Result<Course> {
                 _ => {}
             }
         }
-        tokio::time::sleep(ASK_EVERY).await;
+        rest(watch).await;
     }
     anyhow::bail!("The migration has not ended after {COURSE_MAX:?}; it is at {:?}", course.marks.last())
 }
@@ -116,7 +124,7 @@ async fn first_success(target: &Target, route: Route, body: Bytes, watch: Stopwa
         {
             return watch.seconds();
         }
-        tokio::time::sleep(ASK_EVERY).await;
+        rest(watch).await;
     }
 }
 

@@ -279,6 +279,9 @@ fn notes(measured: &Measured) -> String {
          is in the page cache when it is opened.\n\
          - While a migration runs online, {CLIENTS} clients crash, claim and start instances, each with a call every {} ms, and\n  \
          one reads the actual LRPs of a cell every {} ms. A call that is due while the one before it waits counts from then.\n\
+         - Every figure is from one run. A migration that is over soon sees few calls, and their p99 is little more than the longest.\n\
+         - The plain start is made once, on the store as the offline migration left it. It varies as much as the others do: a\n  \
+         difference to it that is small, or below zero, says nothing.\n\
          - Every list is read and counted after each migration, after a restart, and by the former release after the rollback.\n\
          - The Go BBS, for comparison, given and not measured here: a migration that rewrites DesiredLRPs answers 503 for 9 s\n  \
          at 5,000 records and for 91 s at 50,000 on MariaDB (1.8 ms per record), and takes 0.23 to 0.42 ms per record on\n  \
