@@ -28,7 +28,7 @@ use crate::writer::errand::{Rewrite, Seen};
 use crate::writer::{WriteError, Writer};
 
 /// While clients are served: small enough that a client whose change shares a commit with a batch hardly notices.
-const ONLINE: Batch = Batch { entries: 80, in_flight: 1 };
+const ONLINE: Batch = Batch { entries: 128, in_flight: 1 };
 /// While nobody is: large enough to keep the disk busy, and several at once to keep all cores busy.
 const ALONE: Batch = Batch { entries: 1024, in_flight: 4 };
 /// The longest pause between two batches.
