@@ -158,7 +158,6 @@ async fn engage(config: &Config, ask: Ask) -> Result<(Did, MigratorEnd), ErrandE
         roots,
         history_next,
         guard: store::identity::Verdict::Known,
-        reason: String::new(),
     };
     let engaged = Engaged::start(config, &store, held, opened).await?;
     let until_rolled_back = matches!(ask, Ask::Rollback { .. });

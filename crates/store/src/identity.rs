@@ -36,7 +36,7 @@ pub enum IdentityError {
     #[error(
         "{} is damaged: {why}. Nothing was changed. This file keeps the node from taking a wiped or swapped store for \
          a new one, so do not just remove it. Restore it from a backup; or make sure that the right store is \
-         configured and write the file anew with `corkboard store confirm --cluster-id <id>`, giving the identity of that store",
+         configured and mounted, move the file aside and start again: the node then takes that store as it is",
         path.display()
     )]
     Damaged { path: PathBuf, why: String },
@@ -158,38 +158,6 @@ pub fn judge(kept: Option<&Identity>, found: Found<'_>) -> Verdict {
     }
 }
 
-impl Verdict {
-    /// What was found, what is safe, and what to do next.
-    pub fn explain(&self) -> String {
-        match self {
-            Verdict::FirstBoot => {
-                "this node has not worked with data before: it takes the store as it is and remembers \
-                                   its identity. Nothing has to be done"
-                    .to_owned()
-            }
-            Verdict::Known => "the store is the one this node knows. Nothing has to be done".to_owned(),
-            Verdict::Wiped { expected } => format!(
-                "the store is empty, but this node has worked with the data of cluster {expected}. Nothing was \
-                 changed, and the store is not served, because an empty one would stop every app. Check that the right \
-                 store is configured and its disk is mounted, or restore it from a backup. Only to begin anew without \
-                 that data: `corkboard store confirm --cluster-id {expected}`"
-            ),
-            Verdict::OtherStore { expected, found: Some(found) } => format!(
-                "the store belongs to cluster {found}, but this node to cluster {expected}. Nothing was changed, and \
-                 the store is not served, because apps that it does not know would be stopped. Check that the right \
-                 store is configured. Only if this node is to work for cluster {found} from now on: \
-                 `corkboard store confirm --cluster-id {found}`"
-            ),
-            Verdict::OtherStore { expected, found: None } => format!(
-                "the store holds records but names no cluster, and this node belongs to cluster {expected}. Nothing \
-                 was changed, and the store is not served, because apps that it does not know would be stopped. Check \
-                 that the right store is configured. Only if its records are to be those of cluster {expected} from now on: \
-                 `corkboard store confirm --cluster-id {expected}`"
-            ),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -238,37 +206,6 @@ mod tests {
             seen     red full    OtherStore { expected: "blue", found: Some("red") }
         "#]]
         .assert_eq(&table);
-    }
-
-    #[test]
-    fn a_verdict_says_what_is_safe_and_what_to_do() {
-        let check = |verdict: Verdict, expected: Expect| expected.assert_eq(&verdict.explain());
-        let expected = || "blue".to_owned();
-        check(
-            Verdict::FirstBoot,
-            expect![
-                "this node has not worked with data before: it takes the store as it is and remembers its identity. Nothing has to be done"
-            ],
-        );
-        check(Verdict::Known, expect!["the store is the one this node knows. Nothing has to be done"]);
-        check(
-            Verdict::Wiped { expected: expected() },
-            expect![
-                "the store is empty, but this node has worked with the data of cluster blue. Nothing was changed, and the store is not served, because an empty one would stop every app. Check that the right store is configured and its disk is mounted, or restore it from a backup. Only to begin anew without that data: `corkboard store confirm --cluster-id blue`"
-            ],
-        );
-        check(
-            Verdict::OtherStore { expected: expected(), found: Some("red".into()) },
-            expect![
-                "the store belongs to cluster red, but this node to cluster blue. Nothing was changed, and the store is not served, because apps that it does not know would be stopped. Check that the right store is configured. Only if this node is to work for cluster red from now on: `corkboard store confirm --cluster-id red`"
-            ],
-        );
-        check(
-            Verdict::OtherStore { expected: expected(), found: None },
-            expect![
-                "the store holds records but names no cluster, and this node belongs to cluster blue. Nothing was changed, and the store is not served, because apps that it does not know would be stopped. Check that the right store is configured. Only if its records are to be those of cluster blue from now on: `corkboard store confirm --cluster-id blue`"
-            ],
-        );
     }
 
     #[test]

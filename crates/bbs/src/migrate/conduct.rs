@@ -37,7 +37,7 @@ impl Migrator {
         self.parts.tracker.begin(state, self.total());
         let (board, expected) = self.sweep(to).await?;
         let verifying = if state == State::Sweeping { State::Verifying } else { state };
-        self.parts.tracker.begin(verifying, self.verify_total());
+        self.parts.tracker.begin(verifying, self.total());
         self.verify(to, board, expected).await
     }
 

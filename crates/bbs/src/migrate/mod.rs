@@ -19,6 +19,7 @@
 
 pub mod ask;
 mod conduct;
+mod guard;
 pub mod open;
 pub mod plan;
 mod quarantine;
@@ -39,6 +40,8 @@ use store::root::{Control as Will, Entry, HistoryEvent, VersionRecord, append_hi
 use store::{Step, Store, StoreError, Version};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
+
+pub use self::guard::Guard;
 
 use self::ask::{Answer, Ask, Asked};
 use self::open::{Opened, Work};
@@ -63,47 +66,6 @@ pub enum Access {
     Nothing,
     Reads,
     All,
-}
-
-/// Whether the store is the one this node knows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Guard {
-    pub verdict: store::identity::Verdict,
-    pub found: String,
-}
-
-impl Guard {
-    /// The guard of a store that is known.
-    pub fn of_known(cluster_id: &str) -> Self {
-        Self { verdict: store::identity::Verdict::Known, found: cluster_id.to_owned() }
-    }
-
-    /// Whether convergence may stop what it does not know.
-    pub fn trusts_the_store(&self) -> bool {
-        use store::identity::Verdict;
-        matches!(self.verdict, Verdict::FirstBoot | Verdict::Known)
-    }
-
-    /// What was found, what is safe, and what to do next.
-    pub fn explain(&self) -> String {
-        let found = match &self.verdict {
-            store::identity::Verdict::FirstBoot | store::identity::Verdict::Known => {
-                return "the store is the one this node knows".to_owned();
-            }
-            store::identity::Verdict::Wiped { expected } => {
-                format!("the store was empty, but this node has worked with the data of cluster {expected}")
-            }
-            store::identity::Verdict::OtherStore { expected, .. } => {
-                format!("the store belongs to cluster {}, but this node has worked with {expected}", self.found)
-            }
-        };
-        format!(
-            "{found}. The API is served, but convergence stops no instance, because what is not in this store may well run. \
-             Check that the right store is configured and mounted, or restore it. Only if this store is meant: \
-             `corkboard store confirm --cluster-id {}`",
-            self.found
-        )
-    }
 }
 
 /// What the engine works with.

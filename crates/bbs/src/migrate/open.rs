@@ -66,7 +66,6 @@ pub struct Opened {
     pub roots: Vec<DataVersion>,
     pub history_next: u64,
     pub guard: Verdict,
-    pub reason: String,
 }
 
 /// What the opening needs to know about this node.
@@ -156,7 +155,6 @@ pub async fn open(store: &dyn Store, held: &Mastership, node: Node<'_>) -> Resul
         roots: root.roots,
         history_next,
         guard,
-        reason: decision.reason,
     })
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use store::{Op, Version};
 use tokio::time::Instant;
 
-use super::sweep::{count, encode, entries};
+use super::sweep::{encode, entries};
 use super::{Migrator, Outcome, Trouble};
 use crate::board::Board;
 use crate::writer::errand::{Control, Seen};
@@ -180,11 +180,6 @@ impl Migrator {
     /// Waits until the board shows everything that is stored so far.
     async fn catch_up(&self) -> Outcome {
         self.control(Control::default()).await
-    }
-
-    /// How much there is to read at most.
-    pub(super) fn verify_total(&self) -> u64 {
-        count(&self.parts.board.load())
     }
 }
 

@@ -165,7 +165,6 @@ impl Node {
             roots,
             history_next: next_history_number(&store).await.unwrap(),
             guard: store::identity::Verdict::Known,
-            reason: String::new(),
         };
         let clock = ScriptClock::at(world.propose().number);
         Self::engage(store, held, binary, clock, opened, true).await
