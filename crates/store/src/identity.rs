@@ -162,7 +162,7 @@ pub fn judge(kept: Option<&Identity>, found: Found<'_>) -> Verdict {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
-    use expect_test::{Expect, expect};
+    use expect_test::expect;
     use proptest::prelude::*;
 
     use super::*;
