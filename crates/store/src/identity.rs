@@ -245,7 +245,7 @@ mod tests {
             fs::write(&path, bytes).unwrap();
             let text = Identity::read(&path).unwrap_err().to_string();
             assert!(text.contains(&format!("identity.json is damaged: {expected}. Nothing was changed")), "{text}");
-            assert!(text.contains("`corkboard store confirm --cluster-id <id>`"), "{text}");
+            assert!(text.contains("move the file aside and start again"), "{text}");
             assert!(!text.contains("hunter2"), "{text}");
         };
         check(b"", "it is cut off");
