@@ -16,10 +16,15 @@ use bytes::Bytes;
 
 use crate::error::StoreError;
 
-/// Operations in one step. A default etcd takes 128 in a transaction, and a step must fit there.
-pub const STEP_OPS_MAX: usize = 128;
-/// Keys and values of one step together. A default etcd takes requests of 1.5 MB.
+/// Operations in one step. One less than what is stored at most, for the ledger of the keys.
+pub const STEP_OPS_MAX: usize = STORED_OPS_MAX - 1;
+/// Keys and values of one step together, before they are sealed.
 pub const STEP_BYTES_MAX: usize = 1_500_000;
+/// Operations of a step that is stored. A default etcd takes 128 in a transaction, and a step must fit there.
+pub const STORED_OPS_MAX: usize = 128;
+/// Keys and values of a step that is stored: one at its limit, sealed with the longest of key names. A default etcd takes
+/// requests of 1.5 MiB.
+pub const STORED_BYTES_MAX: usize = 1_540_000;
 /// Bytes of one key.
 pub const KEY_BYTES_MAX: usize = 1_024;
 /// Keys and values of all steps of one commit together. It bounds the memory a commit needs and the size of a frame
@@ -82,11 +87,15 @@ impl Step {
         self.ops.iter().map(Op::bytes).sum()
     }
 
-    /// Refuses a step that some implementation could not commit. A step without operations passes: it only takes a
-    /// revision.
+    /// Refuses a step that some implementation could not commit once it is sealed. A step without operations passes: it
+    /// only takes a revision.
     pub fn check(&self) -> Result<(), StoreError> {
-        if self.ops.len() > STEP_OPS_MAX {
-            return Err(StoreError::TooLarge { what: "operations in a step", size: self.ops.len(), max: STEP_OPS_MAX });
+        self.check_against(STEP_OPS_MAX, STEP_BYTES_MAX)
+    }
+
+    fn check_against(&self, ops_max: usize, bytes_max: usize) -> Result<(), StoreError> {
+        if self.ops.len() > ops_max {
+            return Err(StoreError::TooLarge { what: "operations in a step", size: self.ops.len(), max: ops_max });
         }
         for op in &self.ops {
             let key = op.key();
@@ -98,8 +107,8 @@ impl Step {
             }
         }
         let bytes = self.bytes();
-        if bytes > STEP_BYTES_MAX {
-            return Err(StoreError::TooLarge { what: "bytes of a step", size: bytes, max: STEP_BYTES_MAX });
+        if bytes > bytes_max {
+            return Err(StoreError::TooLarge { what: "bytes of a step", size: bytes, max: bytes_max });
         }
         Ok(())
     }
@@ -112,7 +121,7 @@ pub(crate) fn check_group(steps: &[Step]) -> Result<(), StoreError> {
     }
     let mut bytes = 0;
     for step in steps {
-        step.check()?;
+        step.check_against(STORED_OPS_MAX, STORED_BYTES_MAX)?;
         bytes += step.bytes();
     }
     if bytes > GROUP_BYTES_MAX {
@@ -203,12 +212,18 @@ mod tests {
     #[test]
     fn a_step_is_checked_at_its_limits() {
         assert!(step(STEP_OPS_MAX, "k", 1).check().is_ok());
-        assert!(matches!(step(STEP_OPS_MAX + 1, "k", 1).check(), Err(StoreError::TooLarge { size: 129, .. })));
+        assert!(matches!(step(STEP_OPS_MAX + 1, "k", 1).check(), Err(StoreError::TooLarge { size: 128, .. })));
         assert!(step(1, "k", STEP_BYTES_MAX - 1).check().is_ok());
         assert!(matches!(step(1, "k", STEP_BYTES_MAX).check(), Err(StoreError::TooLarge { .. })));
         assert!(step(1, &"k".repeat(KEY_BYTES_MAX), 1).check().is_ok());
         assert!(matches!(step(1, &"k".repeat(KEY_BYTES_MAX + 1), 1).check(), Err(StoreError::TooLarge { .. })));
         assert!(matches!(step(1, "", 1).check(), Err(StoreError::Misuse { .. })));
+    }
+
+    #[test]
+    fn a_full_step_can_be_stored_once_it_is_sealed() {
+        let sealing = STEP_OPS_MAX * crate::seal::envelope::SEALING_BYTES_MAX;
+        assert!(STEP_BYTES_MAX + sealing + KEY_BYTES_MAX < STORED_BYTES_MAX);
     }
 
     #[test]
@@ -223,11 +238,11 @@ mod tests {
     #[test]
     fn a_commit_without_steps_is_refused_and_a_group_is_bounded() {
         assert!(matches!(check_group(&[]), Err(StoreError::Misuse { .. })));
-        let value = Bytes::from(vec![0u8; STEP_BYTES_MAX - 1]);
+        let value = Bytes::from(vec![0u8; STORED_BYTES_MAX - 1]);
         let mut full = Step::default();
         full.put("k", value);
         // The clones share the value, so this group needs no memory worth speaking of.
-        let group = vec![full; GROUP_BYTES_MAX / STEP_BYTES_MAX + 1];
+        let group = vec![full; GROUP_BYTES_MAX / STORED_BYTES_MAX + 1];
         assert!(matches!(check_group(&group), Err(StoreError::TooLarge { what: "bytes of a commit", .. })));
         assert!(check_group(&group[1..]).is_ok());
     }

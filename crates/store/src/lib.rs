@@ -3,7 +3,7 @@
 //! Promise: what was acknowledged is durable, a step is there whole or not at all, and a record that cannot be read is
 //! kept and named, never dropped. Start reading at [`kv`], the contract; [`contract`] is its test suite, [`embedded`]
 //! and [`memory`] implement it. Above it, [`record`] is the header of every value, [`root`] says which data version a
-//! store has, and [`versions`] holds one folder per data version.
+//! store has, [`seal`] encrypts what lies there, and [`versions`] holds one folder per data version.
 
 pub mod contract;
 pub mod embedded;
@@ -13,12 +13,13 @@ pub mod kv;
 pub mod memory;
 pub mod record;
 pub mod root;
+pub mod seal;
 pub mod versions;
 
 pub use error::StoreError;
 pub use kv::{
     BoxFuture, GROUP_BYTES_MAX, KEY_BYTES_MAX, Mastership, Op, PAGE_BYTES_MAX, Page, STEP_BYTES_MAX, STEP_OPS_MAX,
-    Step, Store,
+    STORED_BYTES_MAX, STORED_OPS_MAX, Step, Store,
 };
 pub use root::RootError;
 pub use versions::{Entity, EntityRef, Forms, Loader, Lost, Quarantined, Rehearsal, Rehearsed, Version};

@@ -34,6 +34,8 @@ pub const CONTROL_KEY: &str = "/migration";
 pub const HISTORY_ROOT: &str = "/history/";
 /// Records that had to make way, byte for byte as they were.
 pub const QUARANTINE_ROOT: &str = "/quarantine/";
+/// Digits of the time at which a record was moved aside.
+const QUARANTINE_TIME_DIGITS: usize = 20;
 /// Followed by the number of a data version and a slash.
 const RECORDS_ROOT: &str = "/v";
 
@@ -158,10 +160,20 @@ async fn find_roots(store: &dyn Store) -> Result<Vec<DataVersion>, StoreError> {
     Ok(roots)
 }
 
+/// Where a record is moved aside to. The time keeps two records apart that lay under the same key one after the other.
+pub fn displaced_key(now_ns: i64, key: &str) -> String {
+    format!("{QUARANTINE_ROOT}{now_ns:0QUARANTINE_TIME_DIGITS$}{key}")
+}
+
+/// The key that a record lay under before it was moved aside.
+pub fn original_key(id: &str) -> Option<&str> {
+    id.strip_prefix(QUARANTINE_ROOT)?.get(QUARANTINE_TIME_DIGITS..)
+}
+
 /// In the order of keys it follows the slash, so a folder's name with it is behind all that the folder holds.
 const AFTER_SLASH: char = '0';
 
-fn parse_version(name: &str) -> Option<DataVersion> {
+pub(crate) fn parse_version(name: &str) -> Option<DataVersion> {
     let version = name.parse().ok().filter(|version: &u64| *version > 0)?;
     (name == version.to_string()).then_some(DataVersion(version))
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use imbl::OrdMap;
 use model::Nanos;
 use percent_encoding::percent_decode_str;
-use store::root::QUARANTINE_ROOT;
+use store::root::{displaced_key, original_key};
 use store::{Op, Step, Version};
 
 use super::Board;
@@ -101,16 +101,6 @@ pub fn displace_all(quarantine: &Quarantine, root: &str, now_ns: Nanos) -> (Vec<
         after.insert(aside, Arc::new(Kept { why, place: Place::Displaced, ..Kept::clone(kept) }));
     }
     (steps, after)
-}
-
-/// The time keeps two records apart that lay under the same key one after the other.
-fn displaced_key(now_ns: Nanos, key: &str) -> String {
-    format!("{QUARANTINE_ROOT}{now_ns:020}{key}")
-}
-
-/// The key that a displaced record lay under.
-pub fn original_key(id: &str) -> Option<&str> {
-    id.strip_prefix(QUARANTINE_ROOT)?.get(20..)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::{Site, all, campaign, commit, keys, puts};
 use crate::error::StoreError;
-use crate::kv::{KEY_BYTES_MAX, STEP_BYTES_MAX, STEP_OPS_MAX, Step};
+use crate::kv::{KEY_BYTES_MAX, STORED_BYTES_MAX, STORED_OPS_MAX, Step};
 
 /// A step beyond a limit is refused, and nothing of its group is written.
 pub async fn limits_refuse_and_change_nothing(site: &impl Site) {
@@ -10,9 +10,9 @@ pub async fn limits_refuse_and_change_nothing(site: &impl Site) {
     let held = campaign(&*store).await;
     commit(&*store, &held, &[puts(&[("/a", "1")])]).await;
     let mut many = Step::default();
-    (0..=STEP_OPS_MAX).for_each(|n| many.put(format!("/many/{n}"), "x"));
+    (0..=STORED_OPS_MAX).for_each(|n| many.put(format!("/many/{n}"), "x"));
     let mut large = Step::default();
-    large.put("/large", vec![0; STEP_BYTES_MAX]);
+    large.put("/large", vec![0; STORED_BYTES_MAX]);
     let mut long_key = Step::default();
     long_key.put("k".repeat(KEY_BYTES_MAX + 1), "x");
     let mut long_delete = Step::default();
@@ -43,16 +43,16 @@ pub async fn large_values(site: &impl Site) {
     let held = campaign(&*store).await;
     let long_key = "k".repeat(KEY_BYTES_MAX);
     let mut large = Step::default();
-    large.put("/large", vec![7; STEP_BYTES_MAX - "/large".len()]);
+    large.put("/large", vec![7; STORED_BYTES_MAX - "/large".len()]);
     let mut wide = Step::default();
-    (0..STEP_OPS_MAX - 1).for_each(|n| wide.put(format!("/wide/{n:03}"), vec![1; 9_000]));
+    (0..STORED_OPS_MAX - 1).for_each(|n| wide.put(format!("/wide/{n:03}"), vec![1; 9_000]));
     wide.put(long_key.clone(), "x");
     commit(&*store, &held, &[large, wide]).await;
     drop((store, held));
     let store = site.open();
     let value = store.get("/large").await.expect("get").expect("the large value is there");
-    assert_eq!(value.len(), STEP_BYTES_MAX - "/large".len());
+    assert_eq!(value.len(), STORED_BYTES_MAX - "/large".len());
     assert!(value.iter().all(|byte| *byte == 7));
-    assert_eq!(all(&*store, "/wide/", 50).await.len(), STEP_OPS_MAX - 1);
+    assert_eq!(all(&*store, "/wide/", 50).await.len(), STORED_OPS_MAX - 1);
     assert!(store.get(&long_key).await.expect("get").is_some());
 }
