@@ -2,11 +2,14 @@
 //!
 //! The file that operators write is parsed and checked by the binary; see `docs/how-to/configure.md`.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::client::tls::TlsFiles;
+use store::seal::Keyring;
 
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -29,10 +32,59 @@ pub struct Config {
     /// the store's own directory, with which it would be lost.
     pub identity: PathBuf,
     pub migration: Migration,
+    /// `None`: records are stored as they are.
+    pub encryption: Option<Encryption>,
     /// The newest data version that this server writes, and brings older data to.
     pub newest: store::Version,
     /// When the server is stopped: go back to this data version first, so that the former release can be started.
     pub rollback_on_drain_to: Option<u64>,
+}
+
+/// With which keys records are sealed, and how they get under the active one.
+#[derive(Clone, Debug)]
+pub struct Encryption {
+    pub keyring: Arc<Keyring>,
+    pub rotation: Rotation,
+    pub source: KeySource,
+}
+
+/// How records get from one key to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rotation {
+    pub mode: RotationMode,
+    /// For the background sweep; 0 leaves it to the automatic throttle.
+    pub records_per_s_max: u64,
+}
+
+/// What clients notice of a rotation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RotationMode {
+    /// Nothing: reads and writes go on.
+    #[default]
+    Online,
+    /// Everything gets 503 until all records are under the active key.
+    Offline,
+}
+
+/// Reads the configured keys again, so that a running server can be given others. The text of an error is for operators.
+#[derive(Clone)]
+pub struct KeySource(Arc<dyn Fn() -> Result<Arc<Keyring>, String> + Send + Sync>);
+
+impl KeySource {
+    pub fn new(read: impl Fn() -> Result<Arc<Keyring>, String> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(read))
+    }
+
+    pub fn read(&self) -> Result<Arc<Keyring>, String> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for KeySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeySource")
+    }
 }
 
 /// How older data becomes data of this release.

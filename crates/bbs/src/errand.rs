@@ -13,10 +13,12 @@ use store::root::{RootState, decide, next_history_number, read_history, read_roo
 use store::{Forms, Mastership, Store, StoreError, Version};
 use tokio::sync::{mpsc, watch};
 
-use crate::clock::SystemClock;
-use crate::config::{Config, Migration, Mode};
+use crate::clock::{Clock, SystemClock};
+use crate::config::{Config, Migration, Mode, Rotation};
 use crate::events::Hub;
-use crate::load::load;
+use crate::keys::alone::{self, AloneError};
+use crate::keys::open::{KeyError, Unlocked, begin, unlock};
+use crate::keys::{KeyAsk, KeyTracker, KeysStatus};
 use crate::metrics::Metrics;
 use crate::migrate::ask::{Ask, Desk, Did, Refused};
 use crate::migrate::open::{OpenError, Opened, Work, readable};
@@ -33,6 +35,10 @@ pub enum ErrandError {
     Refused(Refused),
     #[error(transparent)]
     Open(#[from] OpenError),
+    #[error(transparent)]
+    Keys(#[from] KeyError),
+    #[error(transparent)]
+    Rotation(#[from] AloneError),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("the errand ended before it was done; look at the log, and give the same command again")]
@@ -51,10 +57,12 @@ impl From<store::RootError> for ErrandError {
     }
 }
 
-async fn open(config: &Config) -> Result<Arc<dyn Store>, ErrandError> {
+async fn open(config: &Config) -> Result<Unlocked, ErrandError> {
     let dir = config.store_dir.clone();
     let opened = tokio::task::spawn_blocking(move || Embedded::open(dir, Options::default())).await;
-    Ok(Arc::new(opened.map_err(|_| ErrandError::Unfinished)??))
+    let store: Arc<dyn Store> = Arc::new(opened.map_err(|_| ErrandError::Unfinished)??);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    Ok(unlock(store, config.encryption.as_ref(), &clock).await?)
 }
 
 struct Found {
@@ -73,7 +81,7 @@ async fn look(store: &dyn Store) -> Result<Found, ErrandError> {
 
 /// The status document of a store that nobody serves.
 pub async fn status(config: &Config) -> Result<MigrationStatus, ErrandError> {
-    let store = open(config).await?;
+    let Unlocked { store, .. } = open(config).await?;
     let Found { root, current } = look(&*store).await?;
     let target = root.version.as_ref().map_or(current.number(), |record| record.target);
     let newest = config.newest;
@@ -110,14 +118,14 @@ pub async fn status(config: &Config) -> Result<MigrationStatus, ErrandError> {
 }
 
 pub async fn plan(config: &Config, to: Option<DataVersion>) -> Result<Plan, ErrandError> {
-    let store = open(config).await?;
+    let Unlocked { store, .. } = open(config).await?;
     let Found { current, .. } = look(&*store).await?;
     let to = destination(current, config.newest, to)?;
     Ok(rehearse(&*store, current, to).await?)
 }
 
 pub async fn history(config: &Config, last: usize) -> Result<Vec<HistoryLine>, ErrandError> {
-    let store = open(config).await?;
+    let Unlocked { store, .. } = open(config).await?;
     let entries = read_history(&*store, last).await?;
     Ok(entries.into_iter().map(|(number, entry)| HistoryLine { number, entry }).collect())
 }
@@ -139,12 +147,60 @@ pub async fn abort(config: &Config) -> Result<Did, ErrandError> {
     engage(config, Ask::Abort).await.map(|(did, _)| did)
 }
 
+/// The document about the keys of a store that nobody serves, with every record counted.
+pub async fn keys_status(config: &Config) -> Result<KeysStatus, ErrandError> {
+    let unlocked = open(config).await?;
+    unlocked.count().await?;
+    let Some(vault) = &unlocked.vault else { return Ok(KeysStatus::off()) };
+    let tracker = KeyTracker::new(rotation(config).mode);
+    tracker.look(vault);
+    Ok(tracker.status(vault))
+}
+
+/// Brings every record under the active key.
+pub async fn rotate_keys(config: &Config, tracker: Arc<KeyTracker>) -> Result<KeysStatus, ErrandError> {
+    work_on_keys(config, tracker, KeyAsk::Rotate).await
+}
+
+/// Opens every record and counts by key.
+pub async fn verify_keys(config: &Config, tracker: Arc<KeyTracker>) -> Result<KeysStatus, ErrandError> {
+    work_on_keys(config, tracker, KeyAsk::Verify).await
+}
+
+async fn work_on_keys(config: &Config, tracker: Arc<KeyTracker>, ask: KeyAsk) -> Result<KeysStatus, ErrandError> {
+    let unlocked = open(config).await?;
+    let Some(vault) = unlocked.vault.clone() else {
+        let message = "no encryption is configured, so there is no key to work with. Nothing was changed";
+        return Err(Refused::new("encryption-off", message, Some("corkboard keys generate")).into());
+    };
+    look(&*vault).await?;
+    let held = vault.campaign(&config.node).await?;
+    unlocked.count().await?;
+    let settings = alone::Settings {
+        clock: Arc::new(SystemClock),
+        node: config.node.clone(),
+        rotation: rotation(config),
+        history: next_history_number(&*vault).await?.into(),
+    };
+    let held = match ask {
+        KeyAsk::Rotate => alone::rotate(&vault, held, settings, tracker.clone()).await?,
+        KeyAsk::Verify => alone::verify(&vault, held, settings, tracker.clone()).await?,
+    };
+    vault.resign(held).await?;
+    Ok(tracker.status(&vault))
+}
+
+fn rotation(config: &Config) -> Rotation {
+    config.encryption.as_ref().map(|encryption| encryption.rotation).unwrap_or_default()
+}
+
 /// Runs the engine on the store until it has done one thing.
 async fn engage(config: &Config, ask: Ask) -> Result<(Did, MigratorEnd), ErrandError> {
-    let store = open(config).await?;
+    let unlocked = open(config).await?;
+    let store = unlocked.store.clone();
     let held = store.campaign(&config.node).await?;
     let Found { root, current } = look(&*store).await?;
-    let history_next = next_history_number(&*store).await?;
+    let history = next_history_number(&*store).await?.into();
     let RootState { version: Some(record), cluster_id, control, roots, .. } = root else {
         return Err(Refused::new("nothing-to-do", "the store is empty", None).into());
     };
@@ -156,10 +212,10 @@ async fn engage(config: &Config, ask: Ask) -> Result<(Did, MigratorEnd), ErrandE
         cluster_id: cluster_id.unwrap_or_default(),
         control,
         roots,
-        history_next,
+        history,
         guard: store::identity::Verdict::Known,
     };
-    let engaged = Engaged::start(config, &store, held, opened).await?;
+    let engaged = Engaged::start(config, &unlocked, held, opened).await?;
     let until_rolled_back = matches!(ask, Ask::Rollback { .. });
     let answer = engaged.desk.ask(ask).await;
     let end = if answer.is_ok() && until_rolled_back { engaged.finish().await? } else { engaged.stop().await? };
@@ -182,11 +238,16 @@ struct End {
 impl Engaged {
     async fn start(
         config: &Config,
-        store: &Arc<dyn Store>,
+        unlocked: &Unlocked,
         held: Mastership,
         opened: Opened,
     ) -> Result<Self, ErrandError> {
-        let board = load(store, opened.current, &Phase::new()).await?;
+        let Unlocked { store, vault } = unlocked;
+        let board = unlocked.load(opened.current, &Phase::new()).await?;
+        if let Some(vault) = vault {
+            // What this errand stores is sealed; the next server brings the rest under the active key.
+            begin(vault, &held, &SystemClock, &config.node, &opened.history).await?;
+        }
         let hub = Hub::new(board.revision);
         let board = Arc::new(ArcSwap::from_pointee(board));
         let (effects, _nobody_is_called) = mpsc::channel(1);
@@ -200,6 +261,7 @@ impl Engaged {
             metrics: Metrics::new(),
             task_rejections_max: config.task_rejections_max,
             forms: opened.forms.clone(),
+            vault: vault.clone(),
         });
         let (stop, stopped) = watch::channel(false);
         let settings = Migration { mode: Mode::Offline, ..config.migration };

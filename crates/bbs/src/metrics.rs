@@ -15,6 +15,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::keys::{KeysStatus, State};
+use crate::operations::Keys;
+
 /// Upper bounds of the latency buckets in seconds, from a tenth of a millisecond to a minute.
 const LATENCY_BUCKETS_S: [f64; 15] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 15.0, 60.0];
@@ -55,6 +58,7 @@ pub struct Metrics {
     pub tasks_succeeded: CellCounter,
     pub convergence: Convergence,
     pub migration: Migration,
+    pub encryption: Encryption,
     domains: Family<DomainLabel, Gauge>,
     fresh_before: Mutex<Vec<String>>,
 }
@@ -111,6 +115,26 @@ pub struct Migration {
     pub duration_s: Gauge<f64, AtomicU64>,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct KeyLabel {
+    key: String,
+}
+
+/// Records and seals by key, and how far a rotation is; read from its status when somebody asks.
+#[derive(Debug, Default)]
+pub struct Encryption {
+    records: Family<KeyLabel, Gauge>,
+    writes: Family<KeyLabel, Gauge>,
+    needed: Family<KeyLabel, Gauge>,
+    plain_records: Gauge,
+    rotating: Gauge,
+    blocked: Gauge,
+    records_done: Gauge,
+    records_total: Gauge,
+    eta_s: Gauge,
+    duration_s: Gauge<f64, AtomicU64>,
+}
+
 impl Metrics {
     pub fn new() -> Arc<Self> {
         let mut registry = Registry::with_prefix("corkboard");
@@ -157,6 +181,7 @@ impl Metrics {
             tasks_succeeded: cell_counter(&mut registry, "tasks_succeeded", "Tasks that succeeded, by cell"),
             convergence: Convergence::default(),
             migration: Migration::default(),
+            encryption: Encryption::default(),
             domains: Family::default(),
             fresh_before: Mutex::default(),
             registry: Registry::default(),
@@ -164,6 +189,7 @@ impl Metrics {
         registry.register("domain", "1 while the domain is fresh", metrics.domains.clone());
         metrics.convergence.register(&mut registry);
         metrics.migration.register(&mut registry);
+        metrics.encryption.register(&mut registry);
         Arc::new(Self { registry, ..metrics })
     }
 
@@ -266,6 +292,45 @@ impl Migration {
             registry.register(name, help, gauge.clone());
         }
         registry.register("migration_duration_seconds", "Length of the last migration", self.duration_s.clone());
+    }
+}
+
+impl Encryption {
+    fn register(&self, registry: &mut Registry) {
+        registry.register("encryption_records", "Records that are sealed with the key", self.records.clone());
+        registry.register("encryption_writes", "How often the key has sealed, ever", self.writes.clone());
+        registry.register("encryption_key_needed", "1 while a record may need the key", self.needed.clone());
+        let gauges = [
+            ("encryption_plain_records", "Records that are not sealed", &self.plain_records),
+            ("encryption_rotating", "1 while records are brought under the active key or verified", &self.rotating),
+            ("encryption_blocked", "1 while records cannot be opened", &self.blocked),
+            ("encryption_rotation_records_done", "How far the present stage is", &self.records_done),
+            ("encryption_rotation_records", "How much the present stage has to do", &self.records_total),
+            ("encryption_rotation_eta_seconds", "Time left of the present stage", &self.eta_s),
+        ];
+        for (name, help, gauge) in gauges {
+            registry.register(name, help, gauge.clone());
+        }
+        registry.register("encryption_duration_seconds", "Length of the last rotation", self.duration_s.clone());
+    }
+
+    pub fn measure(&self, status: &KeysStatus, keys: Option<&Keys>) {
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        for key in &status.keys {
+            let label = KeyLabel { key: key.name.clone() };
+            self.records.get_or_create(&label).set(number(key.records));
+            self.writes.get_or_create(&label).set(number(key.writes));
+            self.needed.get_or_create(&label).set(i64::from(key.needed));
+        }
+        self.plain_records.set(number(status.plain_records));
+        self.rotating.set(i64::from(matches!(status.state, State::Rotating | State::Verifying)));
+        self.blocked.set(i64::from(status.state == State::Blocked));
+        self.records_done.set(number(status.done));
+        self.records_total.set(number(status.total));
+        self.eta_s.set(number(status.eta_s.unwrap_or(0)));
+        if let Some(took) = keys.and_then(|keys| keys.tracker.took()) {
+            self.duration_s.set(took.as_secs_f64());
+        }
     }
 }
 

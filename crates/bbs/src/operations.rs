@@ -1,4 +1,5 @@
-//! What operators may ask of a running server beside the API of the platform: status, migrations, quarantine, the store guard.
+//! What operators may ask of a running server beside the API of the platform: status, migrations, keys, quarantine, the store
+//! guard.
 //!
 //! It is there from the moment a node is master until the process ends, also while the API answers 503. Questions are
 //! answered from what is at hand and never wait for the engine; everything that changes something goes to it and is done
@@ -11,11 +12,13 @@ use bytes::Bytes;
 use serde::Serialize;
 use store::record::DataVersion;
 use store::root::{RootError, read_history};
+use store::seal::Vault;
 use store::{Store, StoreError, Version};
 
 use crate::board::Board;
+use crate::keys::{KeyAsk, KeyDesk, KeyTracker, KeysStatus};
 use crate::migrate::Guard;
-use crate::migrate::ask::{Desk, Refused};
+use crate::migrate::ask::{Desk, Did, Refused};
 use crate::migrate::plan::{Plan, destination, rehearse};
 use crate::migrate::status::Tracker;
 
@@ -27,6 +30,16 @@ pub struct Operations {
     pub guard: Arc<ArcSwap<Guard>>,
     pub desk: Desk,
     pub newest: Version,
+    /// `None` without encryption.
+    pub keys: Option<Keys>,
+}
+
+/// What operators may know and ask about the keys.
+#[derive(Debug)]
+pub struct Keys {
+    pub vault: Arc<Vault>,
+    pub tracker: Arc<KeyTracker>,
+    pub desk: KeyDesk,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -98,6 +111,21 @@ impl Operations {
             Refused::new("no-such-record", format!("{id} is not in quarantine"), Some("corkboard quarantine list"))
         })?;
         Ok(kept.bytes.clone())
+    }
+
+    pub fn keys_status(&self) -> KeysStatus {
+        self.keys.as_ref().map_or_else(KeysStatus::off, |keys| keys.tracker.status(&keys.vault))
+    }
+
+    pub async fn ask_about_keys(&self, ask: KeyAsk) -> Result<Did, OperationError> {
+        match &self.keys {
+            Some(keys) => Ok(keys.desk.ask(ask).await?),
+            None => {
+                let message = "no encryption is configured, so there is no key to work with. Nothing was changed. Add a table \
+                               [encryption] to the configuration and restart";
+                Err(Refused::new("encryption-off", message, Some("corkboard keys generate")).into())
+            }
+        }
     }
 
     pub fn guard_status(&self) -> GuardStatus {

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwapOption;
 
 use crate::http::App;
+use crate::keys::KeyTracker;
 use crate::operations::Operations;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub enum Stage {
     Waiting,
     /// Reading the records.
     Loading,
+    /// Bringing all records under another key, before anybody is let in.
+    Reencrypting,
     /// Bringing the records to another data version, in a mode that does not let everybody in.
     Migrating,
     Serving,
@@ -25,8 +28,15 @@ pub enum Stage {
 }
 
 impl Stage {
-    const ALL: [Self; 6] =
-        [Self::Waiting, Self::Loading, Self::Migrating, Self::Serving, Self::RolledBack, Self::Stopping];
+    const ALL: [Self; 7] = [
+        Self::Waiting,
+        Self::Loading,
+        Self::Reencrypting,
+        Self::Migrating,
+        Self::Serving,
+        Self::RolledBack,
+        Self::Stopping,
+    ];
 }
 
 /// How far something long has come.
@@ -44,6 +54,8 @@ pub struct Phase {
     done: AtomicU64,
     app: ArcSwapOption<App>,
     operations: OnceLock<Arc<Operations>>,
+    /// How far a rotation is that nobody is served beside.
+    rotation: OnceLock<Arc<KeyTracker>>,
 }
 
 impl Phase {
@@ -86,6 +98,11 @@ impl Phase {
         self.operations.get()
     }
 
+    /// What [`Stage::Reencrypting`] tells about its progress.
+    pub fn follow_rotation(&self, tracker: Arc<KeyTracker>) {
+        let _ = self.rotation.set(tracker);
+    }
+
     pub fn app(&self) -> Option<Arc<App>> {
         self.app.load_full()
     }
@@ -99,6 +116,9 @@ impl Phase {
     }
 
     pub fn progress(&self) -> Progress {
+        if let (Stage::Reencrypting, Some(tracker)) = (self.stage(), self.rotation.get()) {
+            return tracker.progress().1;
+        }
         if let (Stage::Migrating | Stage::RolledBack, Some(operations)) = (self.stage(), self.operations()) {
             return operations.tracker.progress();
         }
@@ -109,6 +129,7 @@ impl Phase {
         match self.stage() {
             Stage::Waiting => "waiting",
             Stage::Loading => "loading",
+            Stage::Reencrypting => "reencrypting",
             Stage::Migrating => "migrating",
             Stage::Serving => "serving",
             Stage::RolledBack => "rolled-back",
@@ -121,6 +142,10 @@ impl Phase {
             Stage::Waiting => "the server waits for its store; nothing was changed, try again",
             Stage::Loading => {
                 "the server reads its records and will answer in a moment; nothing was changed, try again"
+            }
+            Stage::Reencrypting => {
+                "the server brings its records under another key and will answer when it is done; nothing was changed, try \
+                 again"
             }
             Stage::Migrating => {
                 "the server brings its records to a newer data version and will answer when it is done; nothing was \

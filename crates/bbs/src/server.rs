@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use store::embedded::{Embedded, Options};
 use store::record::DataVersion;
+use store::seal::Vault;
 use store::{Mastership, Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -18,21 +19,23 @@ use tokio::time::Instant;
 
 use crate::cells::Registry;
 use crate::clock::{Clock, SystemClock};
-use crate::config::Config;
+use crate::config::{Config, RotationMode};
 use crate::converge::Converger;
 use crate::events::Hub;
 use crate::http::{App, Front, health, listener};
-use crate::load::load;
+use crate::keys::alone::AloneError;
+use crate::keys::open::{KeyError, Unlocked};
+use crate::keys::{First, KeyDesk, KeyTracker, Rotator, RotatorEnd};
 use crate::metrics::Metrics;
 use crate::migrate::ask::{Ask, Desk};
-use crate::migrate::open::{OpenError, Opened};
+use crate::migrate::open::{HistoryNumbers, OpenError, Opened};
 use crate::migrate::status::Tracker;
 use crate::migrate::{Access, Migrator, MigratorEnd};
 use crate::operations::Operations;
 use crate::phase::{Phase, Stage};
 use crate::status::StatusSource;
 use crate::writer::{Writer, WriterEnd, WriterParts};
-use crate::{cells_file, migrate, outbound};
+use crate::{cells_file, keys, migrate, operations, outbound};
 
 /// Calls that wait to be made. When it is full, calls are left to convergence.
 const EFFECTS_MAX: usize = 65_536;
@@ -65,6 +68,10 @@ pub enum RunError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Open(#[from] OpenError),
+    #[error(transparent)]
+    Keys(#[from] KeyError),
+    #[error(transparent)]
+    Rotation(#[from] AloneError),
     #[error(
         "the server stopped without rolling back to {to}: {why}. Nothing is lost: the data version is what it was. See what \
          stands in the way with `corkboard migrate plan --to {to}`"
@@ -155,6 +162,14 @@ impl Start {
         metrics.elections.inc();
         metrics.lock_held.set(1);
         let fresh_id = self.clock.fresh_id();
+        let unlocked = match keys::open::unlock(store.clone(), self.config.encryption.as_ref(), &self.clock).await {
+            Ok(unlocked) => unlocked,
+            Err(error) => {
+                // Somebody else may have the key.
+                store.resign(held).await?;
+                return Err(error.into());
+            }
+        };
         let node = migrate::open::Node {
             name: &self.config.node,
             newest: self.config.newest,
@@ -184,8 +199,10 @@ impl Start {
         });
         let api_task = tokio::spawn(listener::serve(api_listener, self.tls.clone(), front, api_stopped.clone()));
 
+        let held = self.rotate_alone(&unlocked, held, &opened, &phase).await?;
+        phase.enter(Stage::Loading);
         let loading = Instant::now();
-        let board = load(&store, opened.current, &phase).await?;
+        let board = unlocked.load(opened.current, &phase).await?;
         tracing::info!(
             records = phase.progress().done,
             data_version = %opened.current.number(),
@@ -199,8 +216,12 @@ impl Start {
             records: phase.progress().done,
             quarantined: board.quarantine.len(),
         };
+        let rotates = match &unlocked.vault {
+            Some(vault) => keys::open::begin(vault, &held, &*self.clock, &self.config.node, &opened.history).await?,
+            None => false,
+        };
         let drain = self.config.rollback_on_drain_to.map(DataVersion);
-        let loaded = Loaded { store: store.clone(), held, board, opened };
+        let loaded = Loaded { unlocked, held, board, opened, rotates };
         let master = self.start_master(loaded, &phase, &metrics, api_stopped);
         ready(ready_with);
         let result = master.wait(stop, drain, &phase, stop_api, api_task).await;
@@ -219,7 +240,8 @@ impl Start {
         metrics: &Arc<Metrics>,
         stop: watch::Receiver<bool>,
     ) -> Master {
-        let Loaded { store, held, board, opened } = loaded;
+        let Loaded { unlocked, held, board, opened, rotates } = loaded;
+        let Unlocked { store, vault } = unlocked;
         let hub = Hub::new(board.revision);
         let board = Arc::new(ArcSwap::from_pointee(board));
         let registry = Registry::new(self.clock.now_ns());
@@ -234,9 +256,15 @@ impl Start {
             metrics: metrics.clone(),
             task_rejections_max: self.config.task_rejections_max,
             forms: opened.forms.clone(),
+            vault: vault.clone(),
         });
         let writer_task = tokio::spawn(writing);
-        let at_hand = AtHand { store, board: board.clone(), writer: writer.clone() };
+        let rotation = vault.map(|vault| {
+            let at_hand = Rotating { vault, writer: writer.clone(), history: opened.history.clone() };
+            self.start_rotator(at_hand, rotates, stop.clone())
+        });
+        let (rotator_task, keys) = rotation.unzip();
+        let at_hand = AtHand { store, board: board.clone(), writer: writer.clone(), keys };
         let engine = self.start_engine(at_hand, opened, phase, stop.clone());
         let (stop_outbound, outbound_stopped) = oneshot::channel::<()>();
         let parts = outbound::Parts {
@@ -287,14 +315,68 @@ impl Start {
             outbound_task,
             converge_task,
             engine_task: engine.task,
+            rotator_task,
             door_task,
             desk,
         }
     }
 
+    /// Brings all records under the active key before anybody is let in, if that is how it is configured.
+    async fn rotate_alone(
+        &self,
+        unlocked: &Unlocked,
+        held: Mastership,
+        opened: &Opened,
+        phase: &Arc<Phase>,
+    ) -> Result<Mastership, RunError> {
+        let offline = self.config.encryption.as_ref().is_some_and(|keys| keys.rotation.mode == RotationMode::Offline);
+        let Some(vault) = unlocked.vault.as_ref().filter(|_| offline && !unlocked.is_settled()) else {
+            return Ok(held);
+        };
+        phase.enter(Stage::Reencrypting);
+        let encryption = self.config.encryption.as_ref();
+        let settings = keys::alone::Settings {
+            clock: self.clock.clone(),
+            node: self.config.node.clone(),
+            rotation: encryption.map(|encryption| encryption.rotation).unwrap_or_default(),
+            history: opened.history.clone(),
+        };
+        let tracker = Arc::new(KeyTracker::new(RotationMode::Offline));
+        phase.follow_rotation(tracker.clone());
+        unlocked.count().await?;
+        Ok(keys::alone::rotate(vault, held, settings, tracker).await?)
+    }
+
+    fn start_rotator(
+        &self,
+        at_hand: Rotating,
+        rotates: bool,
+        stop: watch::Receiver<bool>,
+    ) -> (JoinHandle<RotatorEnd>, operations::Keys) {
+        let Rotating { vault, writer, history } = at_hand;
+        let encryption = self.config.encryption.as_ref();
+        let rotation = encryption.map(|encryption| encryption.rotation).unwrap_or_default();
+        let tracker = Arc::new(KeyTracker::new(rotation.mode));
+        let (desk, asks) = KeyDesk::new();
+        let parts = keys::Parts {
+            vault: vault.clone(),
+            writer,
+            clock: self.clock.clone(),
+            node: self.config.node.clone(),
+            rotation,
+            alone: false,
+            tracker: tracker.clone(),
+            history,
+            source: encryption.map(|encryption| encryption.source.clone()),
+            stop,
+        };
+        let task = tokio::spawn(Rotator::new(parts, if rotates { First::Rotate } else { First::Nothing }, asks).run());
+        (task, operations::Keys { vault, tracker, desk })
+    }
+
     fn start_engine(
         &self,
-        AtHand { store, board, writer }: AtHand,
+        AtHand { store, board, writer, keys }: AtHand,
         opened: Opened,
         phase: &Arc<Phase>,
         stop: watch::Receiver<bool>,
@@ -314,6 +396,7 @@ impl Start {
             guard: guard.clone(),
             desk: desk.clone(),
             newest,
+            keys,
         }));
         let parts = migrate::Parts {
             store,
@@ -338,6 +421,14 @@ struct AtHand {
     store: Arc<dyn Store>,
     board: Arc<ArcSwap<crate::Board>>,
     writer: Writer,
+    keys: Option<operations::Keys>,
+}
+
+/// What the rotation engine works on.
+struct Rotating {
+    vault: Arc<Vault>,
+    writer: Writer,
+    history: HistoryNumbers,
 }
 
 /// The migration engine as the rest of the server sees it.
@@ -379,10 +470,12 @@ async fn converge_when_open(
 
 /// What a node has in hand when it may begin to serve.
 struct Loaded {
-    store: Arc<dyn Store>,
+    unlocked: Unlocked,
     held: Mastership,
     board: crate::Board,
     opened: Opened,
+    /// Whether records have to be brought under the active key.
+    rotates: bool,
 }
 
 /// What runs only while this node is master.
@@ -394,6 +487,7 @@ struct Master {
     outbound_task: JoinHandle<()>,
     converge_task: JoinHandle<()>,
     engine_task: JoinHandle<MigratorEnd>,
+    rotator_task: Option<JoinHandle<RotatorEnd>>,
     door_task: JoinHandle<()>,
     desk: Desk,
 }
@@ -443,6 +537,9 @@ impl Master {
         let _ = self.converge_task.await;
         if engine_runs {
             let _ = self.engine_task.await;
+        }
+        if let Some(rotator) = self.rotator_task {
+            let _ = rotator.await;
         }
         // The last handle to the writer is with the outbound calls: a callback under way still deletes its task.
         let _ = self.stop_outbound.send(());

@@ -7,6 +7,7 @@ use serde::Serialize;
 use store::Store;
 
 use crate::clock::Clock;
+use crate::keys::KeysStatus;
 use crate::metrics::Metrics;
 use crate::migrate::status::MigrationStatus;
 use crate::operations::GuardStatus;
@@ -47,6 +48,8 @@ struct Status<'a> {
     records_loaded: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     migration: Option<MigrationStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encryption: Option<KeysStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     store_guard: Option<GuardStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,6 +95,7 @@ impl StatusSource {
             data_version: self.newest.number().0,
             records_loaded: self.phase.loaded_records(),
             migration: operations.map(|operations| operations.tracker.status()),
+            encryption: operations.map(|operations| operations.keys_status()),
             store_guard: operations.map(|operations| operations.guard_status()),
             store: self.store.get().map(|store| store.describe()),
             board: self.board(now_ns),
@@ -134,6 +138,7 @@ impl StatusSource {
         }
         if let Some(operations) = self.phase.operations() {
             operations.tracker.measure(&self.metrics.migration);
+            self.metrics.encryption.measure(&operations.keys_status(), operations.keys.as_ref());
         }
         if let Some(app) = self.phase.app() {
             let board = app.board.load();

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use model::Refusal;
-use store::{Forms, Lost, Mastership, Step, Store, StoreError, Version};
+use store::seal::Vault;
+use store::{Forms, Lost, Mastership, Op, Step, Store, StoreError, Version};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::board::Board;
@@ -60,6 +61,7 @@ pub enum WriteError {
 enum Request {
     Command { command: Command, trace: Arc<str>, reply: Sender },
     Rewrite { rewrites: Vec<Rewrite>, reply: Sender },
+    Reseal { sealed: Vec<Op>, reply: Sender },
     Control { control: Control, reply: Sender },
 }
 
@@ -86,6 +88,8 @@ pub struct WriterParts {
     pub task_rejections_max: i32,
     /// In which data versions changes are stored, until a [`Control`] changes it.
     pub forms: Forms,
+    /// The store, if its records are sealed.
+    pub vault: Option<Arc<Vault>>,
 }
 
 /// How the writer ended.
@@ -114,6 +118,11 @@ impl Writer {
     /// Stores entries in another form.
     pub async fn rewrite(&self, rewrites: Vec<Rewrite>) -> Result<(), WriteError> {
         self.send(|reply| Request::Rewrite { rewrites, reply }).await.map(|_| ())
+    }
+
+    /// Stores records under another key. What has changed since it was read is under that key already and is left alone.
+    pub async fn reseal(&self, sealed: Vec<Op>) -> Result<(), WriteError> {
+        self.send(|reply| Request::Reseal { sealed, reply }).await.map(|_| ())
     }
 
     /// Changes the writer itself, between two groups.
@@ -190,6 +199,11 @@ impl WriterParts {
                 }
                 Request::Rewrite { rewrites, reply } => {
                     let steps = errand::steps_of(rewrites, &group.draft.board);
+                    group.draft.add_rewrites(steps);
+                    group.replies.push((reply, Ok(Done::Ok)));
+                }
+                Request::Reseal { sealed, reply } => {
+                    let steps = errand::reseal(sealed, self.vault.as_deref(), &group.draft.steps);
                     group.draft.add_rewrites(steps);
                     group.replies.push((reply, Ok(Done::Ok)));
                 }

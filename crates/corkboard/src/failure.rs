@@ -3,8 +3,8 @@
 //! These codes are `cfdot`'s, and so are the three lines for an answer of the server. A failure of any other kind says what
 //! happened, then each cause on its own line, then what to do.
 //!
-//! Two more codes are ours: 6 when a server does not start because its data is not for this release, so that whoever starts
-//! servers does not try again, and 7 when something would be lost.
+//! Three more codes are ours: 6 when a server does not start because its data is not for this release, so that whoever starts
+//! servers does not try again, 7 when something would be lost, and 8 when a key is missing that the store needs.
 
 use std::error::Error as StdError;
 use std::fmt::Write as _;
@@ -24,6 +24,8 @@ const EXIT_OTHER: u8 = 5;
 pub(crate) const EXIT_SHUT_DOWN: u8 = 6;
 /// Something would be lost, or could not be read.
 pub(crate) const EXIT_LOSS: u8 = 7;
+/// This node lacks a key that the store needs, or has another one under its name. Nothing was written.
+pub(crate) const EXIT_KEYS: u8 = 8;
 
 /// Refusals that the commands tell apart.
 pub(crate) const NOTHING_TO_DO: &str = "nothing-to-do";
@@ -192,6 +194,7 @@ impl Failure {
 /// No arm for the rest: whoever adds a way for a server to end decides here what its supervisor is told.
 fn server_code(error: &bbs::RunError) -> u8 {
     use bbs::RunError as End;
+    use bbs::keys::open::KeyError;
     use bbs::migrate::open::OpenError;
     match error {
         End::Listen { .. }
@@ -201,9 +204,12 @@ fn server_code(error: &bbs::RunError) -> u8 {
         | End::CellsFile(_)
         | End::Store(_)
         | End::Open(OpenError::Root(_) | OpenError::Identity(_) | OpenError::Store(_))
+        | End::Keys(KeyError::Root(_))
+        | End::Rotation(_)
         | End::StoreFailed(_)
         | End::Defect => EXIT_OTHER,
         End::Open(OpenError::ShutDown { .. } | OpenError::TooOld { .. } | OpenError::Unknown { .. }) => EXIT_SHUT_DOWN,
+        End::Keys(KeyError::Refused(_)) => EXIT_KEYS,
         End::DrainRefused { .. } => EXIT_LOSS,
     }
 }

@@ -143,8 +143,9 @@ async fn read_cluster_id(store: &dyn Store) -> Result<Option<String>, RootError>
     Ok(Some(id.to_owned()))
 }
 
-/// Reads one record of each folder and jumps behind the rest of it.
-async fn find_roots(store: &dyn Store) -> Result<Vec<DataVersion>, StoreError> {
+/// The data versions of which there is at least one record, the oldest first. Reads one record of each folder and jumps
+/// behind the rest of it.
+pub async fn find_roots(store: &dyn Store) -> Result<Vec<DataVersion>, StoreError> {
     let mut roots = Vec::new();
     let mut after: Option<String> = None;
     while let Some((key, _)) = store.scan(RECORDS_ROOT, after.as_deref(), 1).await?.records.pop() {

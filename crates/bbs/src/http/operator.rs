@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use store::record::DataVersion;
 
 use super::{Body, Front, intake};
+use crate::keys::KeyAsk;
 use crate::migrate::ask::{Ask, Refused};
 use crate::operations::{OperationError, Operations};
 
@@ -101,6 +102,7 @@ async fn look(operations: &Operations, path: &str, query: &str) -> Result<Reply,
             let to = parameter(query, "to").map(|text| number("to", &text)).transpose()?.map(DataVersion);
             document(&operations.plan(to).await?)
         }
+        "keys" => document(&operations.keys_status()),
         "history" => {
             let last = parameter(query, "last").map(|text| number("last", &text)).transpose()?;
             let last = last.and_then(|last| usize::try_from(last).ok()).unwrap_or(HISTORY_LAST);
@@ -116,6 +118,16 @@ async fn look(operations: &Operations, path: &str, query: &str) -> Result<Reply,
 }
 
 async fn act(operations: &Operations, path: &str, body: &[u8]) -> Result<Reply, OperationError> {
+    if let Some(what) = path.strip_prefix("keys/") {
+        let ask = match what {
+            "rotate" => KeyAsk::Rotate,
+            "verify" => KeyAsk::Verify,
+            _ => return Err(no_such_path(path)),
+        };
+        read::<Nothing>(body)?;
+        let did = operations.ask_about_keys(ask).await?;
+        return document(&serde_json::json!({ "message": did.message, "keys": operations.keys_status() }));
+    }
     let ask = match path {
         "migration/start" => read::<Nothing>(body).map(|_| Ask::Start)?,
         "migration/pause" => read::<Nothing>(body).map(|_| Ask::Pause)?,

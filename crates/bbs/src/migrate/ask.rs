@@ -1,4 +1,4 @@
-//! What an operator may ask of the migrator, and what it answers.
+//! What an operator may ask of an engine, and what it answers.
 
 use serde::Serialize;
 use store::Lost;
@@ -101,22 +101,22 @@ impl Did {
 pub type Answer = Result<Did, Refused>;
 
 #[derive(Debug)]
-pub struct Asked {
-    pub ask: Ask,
+pub struct Asked<A = Ask> {
+    pub ask: A,
     pub reply: oneshot::Sender<Answer>,
 }
 
-/// The way to the migrator. Cheap to clone.
+/// The way to an engine. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Desk(mpsc::Sender<Asked>);
+pub struct Desk<A = Ask>(mpsc::Sender<Asked<A>>);
 
-impl Desk {
-    pub fn new() -> (Self, mpsc::Receiver<Asked>) {
+impl<A> Desk<A> {
+    pub fn new() -> (Self, mpsc::Receiver<Asked<A>>) {
         let (asks, waiting) = mpsc::channel(ASKS_MAX);
         (Self(asks), waiting)
     }
 
-    pub async fn ask(&self, ask: Ask) -> Answer {
+    pub async fn ask(&self, ask: A) -> Answer {
         let (reply, answer) = oneshot::channel();
         self.0.send(Asked { ask, reply }).await.map_err(|_| Refused::not_master())?;
         answer.await.unwrap_or_else(|_| Err(Refused::not_master()))

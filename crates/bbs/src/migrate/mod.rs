@@ -44,7 +44,7 @@ use tokio::time::Instant;
 pub use self::guard::Guard;
 
 use self::ask::{Answer, Ask, Asked};
-use self::open::{Opened, Work};
+use self::open::{HistoryNumbers, Opened, Work};
 use self::status::{Facts, State, Tracker};
 use self::sweep::Batch;
 use crate::board::Board;
@@ -149,7 +149,7 @@ pub struct Migrator {
     will: Will,
     /// Roots that hold records, the current one among them.
     roots: Vec<DataVersion>,
-    history_next: u64,
+    history: HistoryNumbers,
     task: Task,
     rolled_back: Option<Version>,
     /// A rollback that a former master did not finish.
@@ -173,7 +173,7 @@ impl Migrator {
         if task == Task::Migrate {
             parts.tracker.begin(State::Sweeping, sweep::count(&parts.board.load()));
         }
-        let Opened { current, record, control: will, roots, history_next, .. } = opened;
+        let Opened { current, record, control: will, roots, history, .. } = opened;
         (
             Self {
                 batch: Batch::of(&parts.settings),
@@ -184,7 +184,7 @@ impl Migrator {
                 record,
                 will,
                 roots,
-                history_next,
+                history,
                 task,
                 rolled_back: None,
                 interrupted: None,
@@ -380,10 +380,9 @@ impl Migrator {
             to,
             detail: detail.to_owned(),
         };
-        append_history(&mut step, self.history_next, &entry);
+        append_history(&mut step, self.history.take(), &entry);
         control.steps.push(step);
         self.control(control).await?;
-        self.history_next += 1;
         tracing::info!(what = %entry.what, from = self.current.number().0, to = to.map(|to| to.0), detail, "migration");
         Ok(())
     }

@@ -4,6 +4,8 @@
 //! migration that begins has marked the store before it writes its first record.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::Nanos;
 use store::identity::{Found, Identity, IdentityError, Verdict, judge};
@@ -64,8 +66,24 @@ pub struct Opened {
     pub cluster_id: String,
     pub control: Control,
     pub roots: Vec<DataVersion>,
-    pub history_next: u64,
+    pub history: HistoryNumbers,
     pub guard: Verdict,
+}
+
+/// The numbers of the entries that this master adds to the history. Whoever writes one takes the next.
+#[derive(Clone, Debug)]
+pub struct HistoryNumbers(Arc<AtomicU64>);
+
+impl From<u64> for HistoryNumbers {
+    fn from(next: u64) -> Self {
+        Self(Arc::new(next.into()))
+    }
+}
+
+impl HistoryNumbers {
+    pub fn take(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
 }
 
 /// What the opening needs to know about this node.
@@ -107,16 +125,15 @@ pub async fn open(store: &dyn Store, held: &Mastership, node: Node<'_>) -> Resul
         let by = last_release(store).await?;
         return Err(OpenError::ShutDown { reason: format!("{}{by}", decision.reason) });
     }
-    let mut history_next = next_history_number(store).await?;
+    let history = HistoryNumbers::from(next_history_number(store).await?);
     let mut step = Step::default();
     let cluster_id = root.cluster_id.clone().unwrap_or_else(|| node.fresh_id.to_owned());
     if root.cluster_id.is_none() {
         put_cluster_id(&mut step, &cluster_id);
     }
     let mut record = root.version.unwrap_or_else(|| VersionRecord::new(newest, newest));
-    let mut note = |step: &mut Step, what, from, to, detail: &str| {
-        append_history(step, history_next, &node.entry(what, from, to, detail));
-        history_next += 1;
+    let note = |step: &mut Step, what, from, to, detail: &str| {
+        append_history(step, history.take(), &node.entry(what, from, to, detail));
     };
     let current = match readable(record.current) {
         Err(OpenError::Unknown { found, .. }) => {
@@ -145,17 +162,7 @@ pub async fn open(store: &dyn Store, held: &Mastership, node: Node<'_>) -> Resul
         Work::Migrate => Forms::both(current, node.newest),
         Work::Nothing | Work::Held { .. } => Forms::only(current),
     };
-    Ok(Opened {
-        current,
-        record,
-        forms,
-        work,
-        cluster_id,
-        control: root.control,
-        roots: root.roots,
-        history_next,
-        guard,
-    })
+    Ok(Opened { current, record, forms, work, cluster_id, control: root.control, roots: root.roots, history, guard })
 }
 
 /// Which release last changed the data version, if the history tells.

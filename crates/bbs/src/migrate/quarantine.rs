@@ -8,12 +8,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::Slot;
-use store::root::HistoryEvent;
+use store::root::{HistoryEvent, original_key};
 use store::{Entity, Forms, Loader, Step, Version};
 
 use super::ask::{Answer, Did, Refused, Still};
-use super::{Migrator, Task};
-use crate::board::quarantine::original_key;
+use super::{Migrator, Outcome, Task, Trouble};
 use crate::board::{Board, Kept, Place, SlotKey};
 use crate::writer::errand::{Check, Control, Edit};
 
@@ -38,7 +37,31 @@ impl Migrator {
         Ok(Did::new(format!("{id} was discarded")))
     }
 
+    /// Reads the kept bytes from the store again: a key that was added since may open them.
+    async fn fetch_again(&self) -> Outcome {
+        let kept = self.parts.board.load().quarantine.clone();
+        let mut fresh = Vec::new();
+        for (id, kept) in &kept {
+            let bytes = self.parts.store.get(id).await.map_err(Trouble::Store)?;
+            if let Some(bytes) = bytes.filter(|bytes| *bytes != kept.bytes) {
+                fresh.push((id.clone(), Arc::new(Kept { bytes, ..Kept::clone(kept) })));
+            }
+        }
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        let edit: Edit = Arc::new(move |board| {
+            for (id, kept) in &fresh {
+                if let Some(old) = board.quarantine.get_mut(id) {
+                    *old = kept.clone();
+                }
+            }
+        });
+        self.control(Control { edit: Some(edit), ..Control::default() }).await
+    }
+
     pub(super) async fn retry(&mut self, id: Option<String>) -> Answer {
+        self.fetch_again().await.map_err(|_| Refused::not_master())?;
         let board = self.parts.board.load_full();
         let ids: Vec<String> = match id {
             Some(id) if !board.quarantine.contains_key(&id) => return Err(no_such_record(&id)),

@@ -1,13 +1,15 @@
 //! What the migrator asks of the writer, beside the commands of clients.
 //!
-//! Two kinds. A [`Rewrite`] brings records that are on the board already into another form; it shares commits with commands, so
-//! that a sweep costs clients as little as possible. A [`Control`] changes what the writer itself does, in which forms it
+//! Three kinds. A [`Rewrite`] brings records that are on the board already into another form; it shares commits with commands, so
+//! that a sweep costs clients as little as possible; so does storing records under another key. A [`Control`] changes what the writer itself does, in which forms it
 //! stores and whether it goes on at all; it has a commit of its own, between two groups.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
 use model::Domain;
+use store::seal::Vault;
 use store::{EntityRef, Forms, Op, Step, Version, versions};
 
 use crate::board::{Board, DesiredEntry, SlotEntry, SlotKey, TaskEntry};
@@ -89,11 +91,23 @@ fn encode(form: Version, seen: &Seen) -> Vec<Op> {
 
 /// Packs rewrites into as few steps as possible; an entry is never split over two.
 pub(super) fn steps_of(rewrites: Vec<Rewrite>, board: &Board) -> Vec<Step> {
+    packed(rewrites.into_iter().map(|rewrite| rewrite.settle(board)))
+}
+
+/// What is still to be stored under another key. A record that the census knows under that key has changed since it was read;
+/// one that it does not know is gone; and one that a step of the same group names is about to be either.
+pub(super) fn reseal(sealed: Vec<Op>, vault: Option<&Vault>, group: &[Step]) -> Vec<Step> {
+    let Some(vault) = vault else { return Vec::new() };
+    let touched: HashSet<&str> = group.iter().flat_map(|step| &step.ops).map(Op::key).collect();
+    let is_still_stale = |op: &Op| !touched.contains(op.key()) && vault.is_stale(op.key());
+    packed(sealed.into_iter().filter(is_still_stale).map(|op| vec![op]))
+}
+
+fn packed(parts: impl Iterator<Item = Vec<Op>>) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut step = Step::default();
     let mut bytes = 0;
-    for rewrite in rewrites {
-        let ops = rewrite.settle(board);
+    for ops in parts {
         let more = ops.iter().map(Op::bytes).sum::<usize>();
         let full = step.ops.len() + ops.len() > store::STEP_OPS_MAX || bytes + more > store::STEP_BYTES_MAX;
         if full && !step.is_empty() {
@@ -153,7 +167,7 @@ mod tests {
             assert_eq!(steps.iter().map(|step| step.ops.len()).collect::<Vec<_>>(), expected);
         };
         check(vec![], &[]);
-        check(vec![rewrite(2, 10); 64], &[128]);
+        check(vec![rewrite(1, 10); 128], &[127, 1]);
         check(vec![rewrite(3, 10); 43], &[126, 3]);
         check(vec![rewrite(2, 500_000), rewrite(2, 100_000), rewrite(1, 400_000)], &[4, 1]);
     }

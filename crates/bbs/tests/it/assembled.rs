@@ -87,6 +87,7 @@ impl Assembled {
             metrics: metrics.clone(),
             task_rejections_max: model::task::REJECTIONS_MAX,
             forms: store::Forms::only(store::Version::LATEST),
+            vault: None,
         });
         tokio::spawn(writing);
         let converger = Converger {

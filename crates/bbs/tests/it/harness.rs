@@ -61,6 +61,7 @@ impl Server {
             cells_file: None,
             identity: dir.path().join("store.identity"),
             migration: Migration::default(),
+            encryption: None,
             newest: store::Version::LATEST,
             rollback_on_drain_to: None,
         };

@@ -57,6 +57,7 @@ impl World {
             metrics: metrics.clone(),
             task_rejections_max: 3,
             forms: store::Forms::only(store::Version::LATEST),
+            vault: None,
         });
         tokio::spawn(writing);
         let config = config::Outbound { communication_timeout: PATIENCE, ..Default::default() };

@@ -57,6 +57,7 @@ async fn two_passes_never_run_at_once_and_any_number_of_wishes_is_one_more() {
         metrics: metrics.clone(),
         task_rejections_max: 3,
         forms: store::Forms::only(store::Version::LATEST),
+        vault: None,
     });
     let (passes, wake) = (Arc::new(Counted::default()), Arc::new(Notify::new()));
     let converger = Converger {

@@ -108,6 +108,7 @@ impl Reader {
             cells_file,
             identity: identity?,
             migration,
+            encryption: None,
             newest: NEWEST,
             rollback_on_drain_to,
         })

@@ -61,6 +61,8 @@ pub enum HistoryEvent {
     QuarantineDiscarded,
     QuarantineRetried,
     StoreConfirmed,
+    KeyRotationBegun,
+    KeyRotationEnded,
     /// Stands for an entry that is there and cannot be read. It is never written.
     Unreadable,
     /// The name that a later release gave to something.

@@ -163,7 +163,7 @@ impl Node {
             cluster_id: cluster_id.unwrap(),
             control,
             roots,
-            history_next: next_history_number(&store).await.unwrap(),
+            history: next_history_number(&store).await.unwrap().into(),
             guard: store::identity::Verdict::Known,
         };
         let clock = ScriptClock::at(world.propose().number);
@@ -194,6 +194,7 @@ impl Node {
             metrics: METRICS.clone(),
             task_rejections_max: TASK_REJECTIONS_MAX,
             forms: opened.forms.clone(),
+            vault: None,
         });
         let settings = binary.settings();
         let tracker = Arc::new(Tracker::new(Migrator::facts(&opened, binary.newest, settings)));

@@ -102,6 +102,7 @@ impl Rig {
             metrics: Metrics::new(),
             task_rejections_max: 3,
             forms: store::Forms::only(store::Version::LATEST),
+            vault: None,
         });
         let writing = tokio::spawn(writing);
         Self { store, board, clock, writer: Some(writer), writing, effects, streams }
