@@ -8,10 +8,11 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use api::client::TlsFiles;
-use bbs::config::{Config, Finalization, Limits, Migration, Mode, Outbound, Start, Timing};
+use bbs::config::{Config, Encryption, Finalization, KeySource, Limits, Migration, Mode, Outbound, Start, Timing};
 use toml::{Spanned, Value};
 use url::Url;
 
+use super::encryption::{self, KeySpec};
 use super::raw::{
     Raw, RawAuctioneer, RawCallbacks, RawCells, RawConfig, RawLimits, RawMigration, RawStore, RawTiming, RawTls,
 };
@@ -37,27 +38,44 @@ impl TryFrom<RawConfig> for Config {
     type Error = Problems;
 
     fn try_from(raw: RawConfig) -> Result<Self, Problems> {
-        check(raw).map(|(config, _)| config)
+        let Checked { mut config, places, keys } = check(raw)?;
+        if let Some(keys) = keys {
+            let keyring = keys.keyring().map_err(|found| Problems(encryption::problems(found, &places)))?;
+            let rotation = keys.rotation;
+            let told = |found: Vec<(String, String)>| Problems(encryption::problems(found, &Places::new())).to_string();
+            let source = KeySource::new(move || keys.keyring().map_err(told));
+            config.encryption = Some(Encryption { keyring, rotation, source });
+        }
+        Ok(config)
     }
 }
 
 /// Where each key stands that was read.
 pub(crate) type Places = Vec<(String, Range<usize>)>;
 
-/// The configuration and the places of its keys, so that a problem found later can still be located.
-pub(super) fn check(raw: RawConfig) -> Result<(Config, Places), Problems> {
+/// A configuration whose files were not looked at yet.
+pub(super) struct Checked {
+    pub(super) config: Config,
+    /// So that a problem found later can still be located.
+    pub(super) places: Places,
+    /// Where the keys are; the configuration has none until they are read.
+    pub(super) keys: Option<KeySpec>,
+}
+
+pub(super) fn check(mut raw: RawConfig) -> Result<Checked, Problems> {
     let mut reader = Reader::default();
+    let keys = reader.encryption(raw.encryption.take());
     let config = reader.config(raw);
     match config {
-        Some(config) if reader.problems.is_empty() => Ok((config, reader.places)),
+        Some(config) if reader.problems.is_empty() => Ok(Checked { config, places: reader.places, keys }),
         _ => Err(Problems(reader.problems)),
     }
 }
 
 #[derive(Default)]
-struct Reader {
+pub(super) struct Reader {
     problems: Vec<Problem>,
-    places: Places,
+    pub(super) places: Places,
 }
 
 impl Reader {
@@ -287,7 +305,7 @@ impl Reader {
         Some(TlsFiles { ca: ca?, cert: cert?, key: key?, skip_verify: false })
     }
 
-    fn optional<T>(&mut self, key: &str, raw: Raw, read: fn(&Value) -> Result<T, String>) -> Option<T> {
+    pub(super) fn optional<T>(&mut self, key: &str, raw: Raw, read: fn(&Value) -> Result<T, String>) -> Option<T> {
         let value = raw?;
         self.places.push((key.to_owned(), value.span()));
         match read(value.get_ref()) {
@@ -299,16 +317,16 @@ impl Reader {
         }
     }
 
-    fn or<T>(&mut self, key: &str, raw: Raw, default: T, read: fn(&Value) -> Result<T, String>) -> T {
+    pub(super) fn or<T>(&mut self, key: &str, raw: Raw, default: T, read: fn(&Value) -> Result<T, String>) -> T {
         self.optional(key, raw, read).unwrap_or(default)
     }
 
-    fn note(&mut self, key: &str, what: impl Into<String>) {
+    pub(super) fn note(&mut self, key: &str, what: impl Into<String>) {
         let span = self.places.iter().find(|(place, _)| place == key).map(|(_, span)| span.clone());
         self.problems.push(Problem { key: key.to_owned(), what: what.into(), span });
     }
 
-    fn refuse_unknown(&mut self, table: &str, known: &[&str], unknown: &[Spanned<String>]) {
+    pub(super) fn refuse_unknown(&mut self, table: &str, known: &[&str], unknown: &[Spanned<String>]) {
         for key in unknown {
             let what = format!("is not a key; expected one of {}", known.join(", "));
             self.problems.push(Problem { key: format!("{table}{}", key.get_ref()), what, span: Some(key.span()) });

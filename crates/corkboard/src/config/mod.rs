@@ -1,10 +1,11 @@
 //! The configuration file: read, understood, and checked against the disk, or refused with everything that is wrong.
 //!
 //! `raw.rs` is the file, `check.rs` what it means, `values.rs` how single values are read, `files.rs` whether the files it
-//! names can be used. Relative paths are taken from the folder of the configuration file, so that it does not matter where
-//! the server is started. There is no second source: the environment does not change what the file says.
+//! names can be used, `encryption.rs` where the keys come from. Relative paths are taken from the folder of the configuration file, so that it does not matter where
+//! the server is started. There is no second source: the environment changes nothing but the keys that the file says are there.
 
 mod check;
+mod encryption;
 mod files;
 mod raw;
 mod values;
@@ -12,12 +13,18 @@ mod values;
 use std::fmt;
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use api::client::TlsFiles;
-use bbs::config::Config;
+use bbs::config::{Config, Encryption, KeySource};
+use check::Checked;
 pub(crate) use check::{DEFAULT_HEALTH, DEFAULT_LISTEN};
+use encryption::KeySpec;
 pub(crate) use raw::{RawConfig, RawMigration, RawStore};
+use store::seal::Keyring;
+use zeroize::Zeroizing;
 
 /// A file with every key and its default. `config example` prints it, and a test checks that it is true.
 pub(crate) const EXAMPLE: &str = include_str!("example.toml");
@@ -63,15 +70,43 @@ pub(crate) struct Finding {
 
 /// Reads and checks a file, the files that it names included.
 pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
+    // The text may hold a key.
     let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    let text = Zeroizing::new(text);
     let wrong = |findings| ConfigError::Wrong { path: path.to_owned(), findings };
     let raw: RawConfig = toml::from_str(&text).map_err(|error| wrong(vec![syntax(&text, &error)]))?;
-    let (mut config, places) = check::check(raw).map_err(|problems| wrong(located(&text, problems.0)))?;
-    if let Some(folder) = path.parent() {
-        take_paths_from(folder, &mut config);
+    let Checked { mut config, places, keys } =
+        check::check(raw).map_err(|problems| wrong(located(&text, problems.0)))?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    take_paths_from(folder, &mut config);
+    let mut problems = files::problems(&config, &places);
+    if let Some(mut keys) = keys {
+        keys.take_paths_from(folder);
+        match read_keys(&keys, path) {
+            Ok(keyring) => {
+                let again = path.to_owned();
+                let source = KeySource::new(move || reload_keys(&again));
+                config.encryption = Some(Encryption { keyring, rotation: keys.rotation, source });
+            }
+            Err(found) => problems.extend(encryption::problems(found, &places)),
+        }
     }
-    let problems = files::problems(&config, &places);
     if problems.is_empty() { Ok(config) } else { Err(wrong(located(&text, problems))) }
+}
+
+fn read_keys(keys: &KeySpec, path: &Path) -> Result<Arc<Keyring>, Vec<(String, String)>> {
+    if keys.is_inline() {
+        let mode = std::fs::metadata(path).map_or(0, |meta| meta.permissions().mode());
+        encryption::refuse_readable_by_others(path, mode).map_err(|what| vec![("encryption.keys".to_owned(), what)])?;
+    }
+    keys.keyring()
+}
+
+/// For a server that runs: the keys that the file names now, if all of the file is right.
+fn reload_keys(path: &Path) -> Result<Arc<Keyring>, String> {
+    let config = load(path).map_err(|error| error.to_string())?;
+    let keys = config.encryption.ok_or_else(|| format!("{} has no table [encryption] any more", path.display()))?;
+    Ok(keys.keyring)
 }
 
 fn take_paths_from(folder: &Path, config: &mut Config) {
@@ -150,6 +185,7 @@ mod tests {
             ("cells", raw::RawCells::KEYS),
             ("callbacks", raw::RawCallbacks::KEYS),
             ("migration", RawMigration::KEYS),
+            ("encryption", &["active", "mode", "records_per_s_max"]),
         ];
         for (table, keys) in tables {
             let is_here = |key: &&&str| {

@@ -7,6 +7,7 @@
 //! When you add a key: a word in its table here, a line in `check.rs` beside its neighbours, a line in `example.toml` and in
 //! `docs/how-to/configure.md`.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{MapAccess, Visitor};
@@ -67,6 +68,7 @@ raw_table! {
     RawConfig: node listen health advertise max_task_retries identity;
     store = RawStore tls = RawTls timing = RawTiming limits = RawLimits
     auctioneer = RawAuctioneer cells = RawCells callbacks = RawCallbacks migration = RawMigration
+    encryption = RawEncryption
 }
 raw_table! { RawStore: engine dir; }
 raw_table! { RawTls: ca cert key; }
@@ -80,4 +82,17 @@ raw_table! {
 raw_table! { RawAuctioneer: url require_tls ca cert key; }
 raw_table! { RawCells: file require_tls workers ca cert key; }
 raw_table! { RawCallbacks: workers ca cert key; }
+/// The keys by name; which names there are is up to the operator.
+#[derive(Default, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct RawKeys(pub(crate) BTreeMap<Spanned<String>, Spanned<Value>>);
+
+/// Names only: a value may be a key.
+impl fmt::Debug for RawKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys().map(Spanned::get_ref)).finish()
+    }
+}
+
+raw_table! { RawEncryption: active mode records_per_s_max; keys = RawKeys }
 raw_table! { RawMigration: mode start finalization records_per_s_max rollback_on_drain_to_version; }
