@@ -18,7 +18,7 @@ use crate::config::{Config, Migration, Mode, Rotation};
 use crate::events::Hub;
 use crate::keys::alone::{self, AloneError};
 use crate::keys::open::{KeyError, Unlocked, begin, unlock};
-use crate::keys::{KeyAsk, KeyTracker, KeysStatus};
+use crate::keys::{KeyAsk, KeyTracker, KeysStatus, RotatorEnd};
 use crate::metrics::Metrics;
 use crate::migrate::ask::{Ask, Desk, Did, Refused};
 use crate::migrate::open::{OpenError, Opened, Work, readable};
@@ -174,6 +174,7 @@ async fn work_on_keys(config: &Config, tracker: Arc<KeyTracker>, ask: KeyAsk) ->
         return Err(Refused::new("encryption-off", message, Some("corkboard keys generate")).into());
     };
     look(&*vault).await?;
+    let (_never, stop) = watch::channel(false);
     let held = vault.campaign(&config.node).await?;
     unlocked.count().await?;
     let settings = alone::Settings {
@@ -181,12 +182,16 @@ async fn work_on_keys(config: &Config, tracker: Arc<KeyTracker>, ask: KeyAsk) ->
         node: config.node.clone(),
         rotation: rotation(config),
         history: next_history_number(&*vault).await?.into(),
+        stop,
     };
-    let held = match ask {
+    let (held, end) = match ask {
         KeyAsk::Rotate => alone::rotate(&vault, held, settings, tracker.clone()).await?,
         KeyAsk::Verify => alone::verify(&vault, held, settings, tracker.clone()).await?,
     };
     vault.resign(held).await?;
+    if end == RotatorEnd::Stopped {
+        return Err(ErrandError::Unfinished);
+    }
     Ok(tracker.status(&vault))
 }
 

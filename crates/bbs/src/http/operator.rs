@@ -72,6 +72,9 @@ impl Front {
         if head.method == Method::GET && path == "status" {
             return json(StatusCode::OK, self.status.status_json());
         }
+        if let (&Method::GET, "keys", Some(status)) = (&head.method, &*path, self.phase.keys_status()) {
+            return json(StatusCode::OK, serde_json::to_string(&status).unwrap_or_default());
+        }
         let Some(operations) = self.phase.operations().cloned() else { return self.unavailable() };
         let body = match intake::read_body(body, &self.limits).await {
             Ok(body) => body,
@@ -102,7 +105,6 @@ async fn look(operations: &Operations, path: &str, query: &str) -> Result<Reply,
             let to = parameter(query, "to").map(|text| number("to", &text)).transpose()?.map(DataVersion);
             document(&operations.plan(to).await?)
         }
-        "keys" => document(&operations.keys_status()),
         "history" => {
             let last = parameter(query, "last").map(|text| number("last", &text)).transpose()?;
             let last = last.and_then(|last| usize::try_from(last).ok()).unwrap_or(HISTORY_LAST);

@@ -48,6 +48,8 @@ use crate::writer::{WriteError, Writer};
 const STORE_RETRY: Duration = Duration::from_secs(1);
 /// How often a blocked rotation looks whether what blocks it is gone.
 const BLOCKED_EVERY: Duration = Duration::from_secs(5);
+/// How often the log repeats what status warns of.
+const WARN_EVERY: Duration = Duration::from_secs(600);
 /// How often the log says how far it is.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
@@ -137,6 +139,7 @@ pub struct Rotator {
     task: Task,
     begun: Instant,
     last_word: Instant,
+    last_warning: Instant,
 }
 
 impl Rotator {
@@ -154,7 +157,7 @@ impl Rotator {
                 Task::Verify
             }
         };
-        Self { parts, asks, task, begun: now, last_word: now }
+        Self { parts, asks, task, begun: now, last_word: now, last_warning: now }
     }
 
     /// Works until told to stop, or until the store fails; one that works alone ends when there is nothing more to do.
@@ -188,8 +191,8 @@ impl Rotator {
         }
         let blocked = tally.blocked(stuck);
         if blocked.is_empty() {
-            // Somebody stored something under another key while this was looking, which is only possible before a change of
-            // keys has reached every hand: go over it again.
+            // Something lay where the sweep had been, under another key: go over it again, but not in a hurry.
+            tokio::time::sleep(STORE_RETRY).await;
             return Ok(());
         }
         tracing::error!(
@@ -237,12 +240,15 @@ impl Rotator {
         let heard = tokio::select! {
             _ = self.parts.stop.wait_for(|stop| *stop) => return Err(Trouble::Stopping),
             asked = self.asks.recv() => Some(asked),
-            () = tokio::time::sleep(BLOCKED_EVERY), if self.task == Task::Blocked => None,
+            () = tokio::time::sleep(if self.task == Task::Blocked { BLOCKED_EVERY } else { WARN_EVERY }) => None,
         };
         match heard {
             Some(Some(asked)) => self.hear(asked).await,
             Some(None) => Err(Trouble::Stopping),
-            None => self.look_at_what_blocks().await,
+            None => {
+                self.repeat_warnings();
+                self.look_at_what_blocks().await
+            }
         }
     }
 
@@ -256,6 +262,14 @@ impl Rotator {
             }
         }
         Ok(())
+    }
+
+    fn repeat_warnings(&mut self) {
+        if self.last_warning.elapsed() >= WARN_EVERY {
+            self.last_warning = Instant::now();
+            let status = self.parts.tracker.status(&self.parts.vault);
+            status.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        }
     }
 
     fn start(&mut self) {
