@@ -221,7 +221,7 @@ fn the_vectors_are_what_this_code_makes() {
 fn the_worked_example_of_the_page_is_the_first_vector() {
     let page =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/formats/storage.md")).unwrap();
-    let example = page.split("#### A worked example").nth(1).unwrap();
+    let example = page.split("### A worked example").nth(1).unwrap();
     let example = example.split("\n#").next().unwrap();
     let vector = sealed_vectors().remove(0);
     let (_, secret) = keys().remove(0);
