@@ -28,7 +28,8 @@ use crate::keys::open::{KeyError, Unlocked};
 use crate::metrics::Metrics;
 use crate::migrate::ask::{Ask, Desk};
 use crate::migrate::open::{OpenError, Opened};
-use crate::migrate::{Access, MigratorEnd};
+use crate::migrate::status::Tracker;
+use crate::migrate::{Access, Migrator, MigratorEnd};
 use crate::phase::{Phase, Stage};
 use crate::status::StatusSource;
 use crate::writer::{Writer, WriterEnd, WriterParts};
@@ -265,12 +266,15 @@ impl Start {
             vault: vault.clone(),
         });
         let writer_task = tokio::spawn(writing);
+        let facts = Migrator::facts(&opened, self.config.newest, self.config.migration);
+        let tracker = Arc::new(Tracker::new(facts));
         let rotation = vault.map(|vault| {
-            let at_hand = Rotating { vault, writer: writer.clone(), history: opened.history.clone() };
+            let (history, migration) = (opened.history.clone(), tracker.clone());
+            let at_hand = Rotating { vault, writer: writer.clone(), history, migration };
             self.start_rotator(at_hand, rotates, stop.clone())
         });
         let (rotator_task, keys) = rotation.unzip();
-        let at_hand = AtHand { store, board: board.clone(), writer: writer.clone(), keys };
+        let at_hand = AtHand { store, board: board.clone(), writer: writer.clone(), tracker, keys };
         let engine = self.start_engine(at_hand, opened, phase, stop.clone());
         let (stop_outbound, outbound_stopped) = oneshot::channel::<()>();
         let parts = outbound::Parts {

@@ -56,6 +56,13 @@ struct Discard {
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Rotate {
+    #[serde(default)]
+    keep_missing: bool,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Confirm {
     cluster_id: String,
 }
@@ -122,11 +129,10 @@ async fn look(operations: &Operations, path: &str, query: &str) -> Result<Reply,
 async fn act(operations: &Operations, path: &str, body: &[u8]) -> Result<Reply, OperationError> {
     if let Some(what) = path.strip_prefix("keys/") {
         let ask = match what {
-            "rotate" => KeyAsk::Rotate,
-            "verify" => KeyAsk::Verify,
+            "rotate" => KeyAsk::Rotate { keep_missing: read::<Rotate>(body)?.keep_missing },
+            "verify" => read::<Nothing>(body).map(|_| KeyAsk::Verify)?,
             _ => return Err(no_such_path(path)),
         };
-        read::<Nothing>(body)?;
         let did = operations.ask_about_keys(ask).await?;
         return document(&serde_json::json!({ "message": did.message, "keys": operations.keys_status() }));
     }

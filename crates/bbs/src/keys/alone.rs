@@ -94,6 +94,7 @@ async fn work(
         alone: true,
         tracker,
         history,
+        migration: None,
         source: None,
         stop,
     };

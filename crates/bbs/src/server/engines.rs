@@ -26,6 +26,7 @@ pub(super) struct AtHand {
     pub(super) store: Arc<dyn Store>,
     pub(super) board: Arc<ArcSwap<crate::Board>>,
     pub(super) writer: Writer,
+    pub(super) tracker: Arc<Tracker>,
     pub(super) keys: Option<operations::Keys>,
 }
 
@@ -34,6 +35,7 @@ pub(super) struct Rotating {
     pub(super) vault: Arc<Vault>,
     pub(super) writer: Writer,
     pub(super) history: HistoryNumbers,
+    pub(super) migration: Arc<Tracker>,
 }
 
 /// The migration engine as the rest of the server sees it.
@@ -79,7 +81,7 @@ impl Start {
         rotates: bool,
         stop: watch::Receiver<bool>,
     ) -> (JoinHandle<RotatorEnd>, operations::Keys) {
-        let Rotating { vault, writer, history } = at_hand;
+        let Rotating { vault, writer, history, migration } = at_hand;
         let encryption = self.config.encryption.as_ref();
         let rotation = encryption.map(|encryption| encryption.rotation).unwrap_or_default();
         let tracker = Arc::new(KeyTracker::new(rotation.mode));
@@ -93,6 +95,7 @@ impl Start {
             alone: false,
             tracker: tracker.clone(),
             history,
+            migration: Some(migration),
             source: encryption.map(|encryption| encryption.source.clone()),
             stop,
         };
@@ -102,7 +105,7 @@ impl Start {
 
     pub(super) fn start_engine(
         &self,
-        AtHand { store, board, writer, keys }: AtHand,
+        AtHand { store, board, writer, tracker, keys }: AtHand,
         opened: Opened,
         phase: &Arc<Phase>,
         stop: watch::Receiver<bool>,
@@ -113,7 +116,6 @@ impl Start {
         }
         let guard = Arc::new(ArcSwap::from_pointee(guard));
         let (newest, settings) = (self.config.newest, self.config.migration);
-        let tracker = Arc::new(Tracker::new(Migrator::facts(&opened, newest, settings)));
         let (desk, asks) = Desk::new();
         phase.attend(Arc::new(Operations {
             store: store.clone(),
