@@ -160,6 +160,7 @@ impl Start {
         let store = open().await?;
         tracing::info!(store = store.describe(), took = ?opening.elapsed(), "the store is open");
         let _ = status.store.set(store.clone());
+        keys::open::check(&*store, self.config.encryption.as_ref()).await?;
         let held = store.campaign(&self.config.node).await?;
         metrics.elections.inc();
         metrics.lock_held.set(1);

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use store::root::{Entry, HistoryEvent, QUARANTINE_ROOT, append_history};
-use store::seal::ledger::judge;
+use store::seal::ledger::{KeyRefusal, judge};
 use store::seal::{Keyring, Vault};
 use store::{Step, StoreError};
 use tokio::sync::{mpsc, watch};
@@ -194,19 +194,20 @@ impl Rotator {
         self.begun = Instant::now();
         let stuck = self.sweep().await?;
         let tally = self.verify(State::Verifying).await?;
-        if tally.is_all_under(self.active().active().as_str()) {
+        let active = self.active().active().to_string();
+        if tally.is_all_under(&active) {
             return self.finish(&tally).await;
         }
-        let blocked = tally.blocked(stuck);
-        if blocked.is_empty() {
-            // Something lay where the sweep had been, under another key: go over it again, but not in a hurry.
-            tokio::time::sleep(STORE_RETRY).await;
-            return Ok(());
-        }
+        self.block(tally.blocked(stuck, &active)).await
+    }
+
+    /// Records keep the marker from being written; everything else is done.
+    async fn block(&mut self, blocked: Vec<Broken>) -> Result<(), Trouble> {
         tracing::error!(
             records = blocked.len(),
             example = blocked.first().map(|broken| broken.id.as_str()),
-            "records cannot be opened, so the old keys stay needed; `corkboard keys status` names the records"
+            "records are not under the active key and cannot be brought there, so the old keys stay needed; `corkboard keys \
+             status` names the records"
         );
         self.name_in_quarantine(&blocked).await?;
         self.parts.tracker.block(blocked);
@@ -283,11 +284,11 @@ impl Rotator {
         }
     }
 
-    /// An operator may have decided about a record that was in the way, or a key may have come that opens it.
+    /// An operator may have decided about a record that was in the way, or a client written over it.
     async fn look_at_what_blocks(&mut self) -> Result<(), Trouble> {
         for broken in self.parts.tracker.blocked() {
             let value = self.parts.vault.inner().get(&broken.id).await?;
-            if value.is_none_or(|value| self.parts.vault.explain(&broken.id, &value).is_none()) {
+            if value.is_none_or(|value| self.parts.vault.is_under_active(&broken.id, &value)) {
                 self.start();
                 return Ok(());
             }
@@ -360,8 +361,19 @@ impl Rotator {
         let vault = self.parts.vault.clone();
         let keyring = if keep_missing { Arc::new(configured.keeping(&vault.keyring())) } else { configured };
         open::refuse_missing(&vault, &keyring)?;
-        judge(&vault.ledger(), Some(&keyring))
-            .map_err(|refusal| Refused::new("key-missing", refusal.to_string(), Some("corkboard keys status")))?;
+        judge(&vault.ledger(), Some(&keyring)).map_err(|refusal| {
+            let what = match refusal {
+                KeyRefusal::OtherBytes { name } => {
+                    format!("key {name} has other bytes in the configuration than in the store")
+                }
+                KeyRefusal::MarkerUnknown { marker, .. } => format!("the configuration lacks key {marker}"),
+                KeyRefusal::NeededMissing { missing, .. } => {
+                    format!("the configuration lacks key {}", missing.join(" and key "))
+                }
+            };
+            let message = format!("{what}, and records are sealed with it. The keys in use stay as they are");
+            Refused::new("key-missing", message, Some("corkboard keys status"))
+        })?;
         let active = keyring.active().to_string();
         let had = vault.keyring();
         let same = had.active() == keyring.active() && had.check(&active) == keyring.check(&active);

@@ -38,6 +38,12 @@ pub struct Unlocked {
     pub vault: Option<Arc<Vault>>,
 }
 
+/// Whether a node with these keys may use the store at all. Worth asking before the lock is taken, and once more with it.
+pub async fn check(store: &dyn Store, encryption: Option<&Encryption>) -> Result<(), KeyError> {
+    judge(&read_ledger(store).await?, encryption.map(|encryption| &*encryption.keyring))?;
+    Ok(())
+}
+
 /// Checks the keys against what the store says it needs. Writes nothing.
 pub async fn unlock(
     store: Arc<dyn Store>,

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
+use store::Step;
 use store::seal::envelope;
 use store::seal::{Unopened, Vault};
 use tokio::time::Instant;
@@ -17,10 +18,13 @@ use tokio::time::Instant;
 use super::status::State;
 use super::sweep::Pages;
 use super::{Rotator, Task, Trouble};
+use crate::writer::errand::Control;
 
 /// How many records are named by key, and how many that cannot be opened; the rest are counted.
 pub(super) const NAMED_MAX: usize = 100;
 const PAGE_RECORDS: usize = 1024;
+const STRAY: &str = "it is not under the active key, and this server did not know of it: somebody wrote to the store without this \
+                     server. Restart it, and it is brought there";
 /// Pages that are looked at at once while nobody is served.
 const ALONE_IN_FLIGHT: usize = 3;
 
@@ -109,10 +113,15 @@ impl Tally {
         self.plain.records == 0 && others == 0 && self.broken_total == 0
     }
 
-    /// What keeps the old keys needed.
-    pub(super) fn blocked(&self, stuck: Vec<Broken>) -> Vec<Broken> {
+    /// What keeps the old keys needed: what cannot be opened, and what somebody wrote past this server.
+    pub(super) fn blocked(&self, stuck: Vec<Broken>, active: &str) -> Vec<Broken> {
         let mut blocked = self.broken.clone();
-        for broken in stuck {
+        let strays = self.keys.iter().filter(|(name, _)| name.as_str() != active);
+        let strays = strays.map(|(name, tally)| (Some(name.clone()), tally)).chain([(None, &self.plain)]);
+        let strays = strays.flat_map(|(key, tally)| {
+            tally.ids.iter().map(move |id| Broken { id: id.clone(), key: key.clone(), why: STRAY.to_owned() })
+        });
+        for broken in stuck.into_iter().chain(strays) {
             if blocked.len() < NAMED_MAX && blocked.iter().all(|known| known.id != broken.id) {
                 blocked.push(broken);
             }
@@ -166,10 +175,21 @@ impl Rotator {
 
     pub(super) async fn verify_for_operator(&mut self) -> Result<(), Trouble> {
         let tally = self.verify(State::Checking).await?;
+        let active = self.active().active().to_string();
+        let blocked = if tally.is_all_under(&active) { Vec::new() } else { tally.blocked(Vec::new(), &active) };
         let at_ns = self.parts.clock.now_ns();
         self.parts.tracker.verified(tally, at_ns);
-        self.task = if self.parts.tracker.blocked().is_empty() { Task::Nothing } else { Task::Blocked };
-        Ok(())
+        if blocked.is_empty() {
+            self.task = Task::Nothing;
+            return Ok(());
+        }
+        if self.parts.vault.ledger().marker.is_some() {
+            // The store says what is not so: take it back before anybody removes a key because of it.
+            let mut step = Step::default();
+            self.parts.vault.begin(&mut step, &self.active(), at_ns);
+            self.parts.writer.control(Control { steps: vec![step], ..Control::default() }).await?;
+        }
+        self.block(blocked).await
     }
 }
 

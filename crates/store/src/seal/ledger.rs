@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -38,6 +39,13 @@ pub struct LedgerEntry {
     pub needed: bool,
     #[serde(flatten)]
     pub unknown: Unknown,
+}
+
+impl LedgerEntry {
+    pub(super) fn to_json(&self) -> Bytes {
+        let json = serde_json::to_vec(self).expect("numbers, text and members with names can be written as JSON");
+        json.into()
+    }
 }
 
 /// By the name of the key.
@@ -88,8 +96,7 @@ pub fn forget(step: &mut Step, ledger: &Ledger, name: &str) -> bool {
 }
 
 pub(super) fn put_entry(step: &mut Step, name: &str, entry: &LedgerEntry) {
-    let json = serde_json::to_vec(entry).expect("numbers, text and members with names can be written as JSON");
-    step.put(format!("{LEDGER_ROOT}{name}"), json);
+    step.put(format!("{LEDGER_ROOT}{name}"), entry.to_json());
 }
 
 pub(super) fn hex(check: [u8; CHECK_BYTES]) -> String {

@@ -2,7 +2,8 @@
 //!
 //! Promise: every record that is committed through it is sealed under the active key, with a stamp of its own; every
 //! record that is read is opened with whichever key it names. What cannot be opened comes up as it lies there, and
-//! [`Vault::explain`] says why. A sealed value that is put is stored as it is: it was moved aside, or sealed already.
+//! [`Vault::explain`] says why. A sealed value that is put was moved aside, or sealed already: it is stored as it is, unless
+//! it is of another key that opens it.
 //!
 //! How often the active key has sealed is written to the ledger with the first step that has room, in the same commit, so
 //! the number is never behind what is durable but for steps that are full to the brim, which the next commit makes up for.
@@ -112,6 +113,11 @@ impl Vault {
         self.keyring().open(place, value).err()
     }
 
+    /// Whether a value that lies under `key` is sealed with the active key, and opens.
+    pub fn is_under_active(&self, key: &str, value: &[u8]) -> bool {
+        envelope::key_name(value) == Some(self.keyring().active().as_str()) && self.explain(key, value).is_none()
+    }
+
     /// The same record under the active key. `None` when it is there already, or is nothing that is sealed.
     pub fn reseal(&self, key: &str, value: &Bytes) -> Result<Option<Bytes>, Unopened> {
         let keyring = self.keyring();
@@ -181,22 +187,20 @@ impl Vault {
         let keyring = self.keyring();
         let mut seals = false;
         let mut tells = false;
-        let mut sealed = |op: &Op| match op {
-            Op::Put { key, value } if !envelope::is_sealed(value) => match Place::of(key) {
-                Some(place) => {
-                    seals = true;
-                    Op::Put { key: key.clone(), value: self.seal(&keyring, place, value) }
-                }
-                None => {
-                    tells |= key.starts_with(LEDGER_ROOT);
-                    op.clone()
-                }
-            },
-            Op::Put { .. } => {
-                seals = true;
-                op.clone()
-            }
-            Op::Delete { .. } => op.clone(),
+        let mut sealed = |op: &Op| {
+            let Op::Put { key, value } = op else { return op.clone() };
+            let Some(place) = Place::of(key) else {
+                tells |= key.starts_with(LEDGER_ROOT);
+                return Op::Put { key: key.clone(), value: self.with_what_is_known(key, value) };
+            };
+            seals = true;
+            let value = if envelope::is_sealed(value) {
+                // Moved aside, or sealed already. If an older key opens it, the active one takes its place.
+                self.reseal(key, value).ok().flatten().unwrap_or_else(|| value.clone())
+            } else {
+                self.seal(&keyring, place, value)
+            };
+            Op::Put { key: key.clone(), value }
         };
         let mut steps: Vec<Step> =
             steps.iter().map(|step| Step { ops: step.ops.iter().map(&mut sealed).collect() }).collect();
@@ -209,6 +213,17 @@ impl Vault {
             }
         }
         steps
+    }
+
+    /// An entry of the ledger that was made a while ago does not take back what was counted since.
+    fn with_what_is_known(&self, key: &str, value: &Bytes) -> Bytes {
+        let Some(name) = key.strip_prefix(LEDGER_ROOT) else { return value.clone() };
+        let Ok(mut entry) = serde_json::from_slice::<LedgerEntry>(value) else { return value.clone() };
+        let known = self.known();
+        if let Some(counted) = known.entries.get(name).filter(|known| known.check == entry.check) {
+            entry.writes = entry.writes.max(counted.writes);
+        }
+        entry.to_json()
     }
 
     /// What is durable now is what is known.
