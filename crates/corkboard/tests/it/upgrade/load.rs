@@ -26,21 +26,21 @@ const STOCK_TASKS: usize = 80;
 
 /// What the clients have met, so that a test cannot pass without having tested anything.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
-    pub(super) acknowledged: AtomicU64,
-    pub(super) in_doubt: AtomicU64,
-    pub(super) turned_away: AtomicU64,
+pub(crate) struct Tally {
+    pub(crate) acknowledged: AtomicU64,
+    pub(crate) in_doubt: AtomicU64,
+    pub(crate) turned_away: AtomicU64,
 }
 
-pub(super) struct Load {
-    pub(super) tally: Arc<Tally>,
+pub(crate) struct Load {
+    pub(crate) tally: Arc<Tally>,
     stop: Arc<AtomicBool>,
     clients: Vec<JoinHandle<Customer>>,
 }
 
 impl Load {
     /// Begins to call, whether a server is there or not.
-    pub(super) fn start(site: &Site, dice: &mut Dice) -> Self {
+    pub(crate) fn start(site: &Site, dice: &mut Dice) -> Self {
         let (tally, stop) = (Arc::new(Tally::default()), Arc::new(AtomicBool::new(false)));
         let customer = |number: usize| Customer {
             name: format!("c{number}"),
@@ -61,7 +61,7 @@ impl Load {
     }
 
     /// Until so many more calls were acknowledged.
-    pub(super) async fn more(&self, calls: u64) {
+    pub(crate) async fn more(&self, calls: u64) {
         let until = self.acknowledged() + calls;
         while self.acknowledged() < until {
             // Their panic tells more than a wait without end.
@@ -71,7 +71,7 @@ impl Load {
     }
 
     /// Ends the calls and compares all that was acknowledged with all that is shown.
-    pub(super) async fn check(self, site: &Site, stock: &World) {
+    pub(crate) async fn check(self, site: &Site, stock: &World) {
         self.stop.store(true, Ordering::SeqCst);
         let mut expected = vec![("stock".to_owned(), stock.clone())];
         for client in self.clients {
@@ -89,7 +89,7 @@ impl Load {
 }
 
 /// Records that stay as they are.
-pub(super) async fn stock(site: &Site) -> World {
+pub(crate) async fn stock(site: &Site) -> World {
     let (client, mut world) = (site.client(), World::default());
     let lrps = (0..STOCK_LRPS).map(|at| {
         let (guid, annotation) = (format!("stock-{at}"), "stays".to_owned());
