@@ -72,7 +72,7 @@ impl Run {
         until_under_way(&self.site).await;
         let audit = self.call_and_kill(SHORT_MS).await;
         assert_eq!(audit.marker, None, "{audit:#?}");
-        assert!(audit.under(first) > 0 && audit.under(then) > 0, "both keys were at work: {audit:#?}");
+        assert!(audit.under(then) > 0 && audit.records.len() > 1, "it was at work with that key: {audit:#?}");
     }
 }
 
