@@ -1,7 +1,8 @@
 //! The store itself, record by record, while no server has it: what it says about its keys must be true.
 //!
 //! The rules, whatever happened to the servers before: where the marker names a key, every record is sealed with that key and
-//! no other is needed; and every key that a record names is in the ledger as needed, so that a node without it is refused.
+//! no other is needed; every key that a record names is in the ledger as needed, so that a node without it is refused, and has
+//! sealed at least as often as there are records; and no two records share a nonce.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,16 +37,21 @@ impl Audit {
         let needed: BTreeSet<&String> =
             ledger.entries.iter().filter(|(_, entry)| entry.needed).map(|(name, _)| name).collect();
         let (ring, mut audit) = (ring(), Self { marker: ledger.marker.clone(), ..Self::default() });
+        let mut nonces = BTreeSet::new();
         for (key, value) in records(&store).await {
             let place = Place::of(&key).unwrap_or_else(|| panic!("{key} is a record and has no place"));
             let name = envelope::key_name(&value).unwrap_or_default();
             *audit.records.entry(name.to_owned()).or_default() += 1;
             *audit.roots.entry(key.split('/').nth(1).unwrap().to_owned()).or_default() += 1;
             if envelope::is_sealed(&value) && ring.open(place, &value).is_err() {
-                audit.unopened.push(key);
+                audit.unopened.push(key.clone());
             }
+            let nonce = envelope::parse(&value).map(|envelope| envelope.nonce);
+            assert!(nonce.is_none_or(|nonce| nonces.insert(nonce)), "the nonce of {key} was used before");
         }
-        for name in audit.records.keys().filter(|name| !name.is_empty()) {
+        for (name, records) in audit.records.iter().filter(|(name, _)| !name.is_empty()) {
+            let sealed = ledger.entries.get(name).map_or(0, |entry| entry.writes);
+            assert!(sealed >= *records as u64, "key {name} sealed {records} and says {sealed}: {ledger:#?}");
             assert!(needed.contains(name), "records need key {name}, and the ledger does not: {audit:#?}\n{ledger:#?}");
         }
         if let Some(marker) = &audit.marker {

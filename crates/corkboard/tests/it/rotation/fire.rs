@@ -110,6 +110,7 @@ async fn keys_change_under_load_and_under_fire_and_nothing_is_lost() {
     site.start(Release::Newest, &Run::config("B", "B", UNLIMITED)).await;
     load.more(30).await;
     println!("kills in the middle and after it: {kills:?}, {:?}", load.tally);
+    assert!(load.tally.read_back.load(Ordering::Relaxed) > 0, "clients read what they had written");
     assert!(load.tally.turned_away.load(Ordering::Relaxed) > 0, "clients called while no server was there");
     load.check(&site, &stock).await;
     assert_eq!(site.terminate().await, 0);

@@ -21,9 +21,9 @@ const KILL_DELAY_MAX_MS: u64 = 2_000;
 async fn a_migration_and_a_rotation_go_together_forth_and_back_and_forth() {
     let mut dice = Dice::from_environment();
     let mut site = site();
-    let former = format!("{QUIETLY}\n{}", table("A", "AB", UNLIMITED));
+    let former = |pace: u32| format!("{QUIETLY}\n{}", table("A", "AB", pace));
     let newest = |pace: u32| format!("{MANUALLY}\n{}", table("B", "AB", pace));
-    site.start(Release::Former, &former).await;
+    site.start(Release::Former, &former(UNLIMITED)).await;
     let stock = stock(&site).await;
     let load = Load::start(&site, &mut dice);
     load.more(60).await;
@@ -47,7 +47,12 @@ async fn a_migration_and_a_rotation_go_together_forth_and_back_and_forth() {
     assert_eq!(audit.roots.len(), 2, "both forms are there: {audit:#?}");
 
     // The former release takes over and goes back to its own key, with what it does not know of included.
-    site.start(Release::Former, &former).await;
+    site.start(Release::Former, &former(CRAWLING_PER_S)).await;
+    until_under_way(&site).await;
+    load.more(1 + dice.below(CALLS_PER_LIFE_MAX)).await;
+    site.kill();
+    Audit::unsettled(&site).await;
+    site.start(Release::Former, &former(UNLIMITED)).await;
     load.more(30).await;
     until_settled(&site, "A").await;
     assert_eq!(site.state().await, "none");
