@@ -102,11 +102,6 @@ impl Site {
     /// Starts a release and waits until it serves.
     pub(crate) async fn start(&mut self, release: Release, more: &str) {
         self.spawn(release, more);
-        self.until_served().await;
-    }
-
-    /// Waits until the server that was started serves.
-    pub(crate) async fn until_served(&mut self) {
         let waiting = async {
             while self.client().ping().await.is_err() {
                 assert!(self.child.as_mut().unwrap().try_wait().unwrap().is_none(), "it ended: {}", self.logged());
