@@ -23,8 +23,10 @@ const CARGO_TOOLS: &[CargoTool] = &[CargoTool {
     why: "checks licences, banned crates and sources of dependencies; compiling it takes three to six minutes, once",
 }];
 
-/// Debian packages that tests need, with the reason. None so far: TLS, protobuf and the store are all Rust.
-const DEBIAN_PACKAGES: &[(&str, &str)] = &[];
+/// Debian packages that tests need, with the reason. One that has a program of its name is not asked for where that is on the
+/// PATH already, so that other systems can be used too.
+const DEBIAN_PACKAGES: &[(&str, &str)] =
+    &[("python3", "an independent implementation of sealed records is compared with ours")];
 
 /// What to do about one missing thing.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,8 +39,9 @@ enum Action {
 
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let missing_tools: Vec<&CargoTool> = CARGO_TOOLS.iter().filter(|tool| !is_on_path(tool.package)).collect();
+    let is_there = |package: &str| is_on_path(package) || is_debian_package_installed(package);
     let missing_packages: Vec<(&str, &str)> =
-        DEBIAN_PACKAGES.iter().copied().filter(|(package, _)| !is_debian_package_installed(package)).collect();
+        DEBIAN_PACKAGES.iter().copied().filter(|(package, _)| !is_there(package)).collect();
     let actions = plan(&missing_tools, &missing_packages, is_root());
     if actions.is_empty() {
         println!("everything the tests need is installed");

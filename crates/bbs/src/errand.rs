@@ -9,16 +9,18 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use store::embedded::{Embedded, Options};
 use store::record::DataVersion;
-use store::root::{RootState, decide, next_history_number, read_history, read_root};
-use store::{Forms, Mastership, Store, StoreError, Version};
+use store::root::{HistoryEvent, RootState, append_history, decide, next_history_number, read_history, read_root};
+use store::seal::ledger::{forget, read_ledger};
+use store::{Forms, Mastership, Step, Store, StoreError, Version};
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Migration, Mode, Rotation};
 use crate::events::Hub;
+use crate::keys;
 use crate::keys::alone::{self, AloneError};
 use crate::keys::open::{KeyError, Unlocked, begin, unlock};
-use crate::keys::{KeyAsk, KeyTracker, KeysStatus};
+use crate::keys::{First, KeyTracker, KeysStatus, RotatorEnd};
 use crate::metrics::Metrics;
 use crate::migrate::ask::{Ask, Desk, Did, Refused};
 use crate::migrate::open::{OpenError, Opened, Work, readable};
@@ -57,10 +59,14 @@ impl From<store::RootError> for ErrandError {
     }
 }
 
-async fn open(config: &Config) -> Result<Unlocked, ErrandError> {
+async fn open_store(config: &Config) -> Result<Arc<dyn Store>, ErrandError> {
     let dir = config.store_dir.clone();
     let opened = tokio::task::spawn_blocking(move || Embedded::open(dir, Options::default())).await;
-    let store: Arc<dyn Store> = Arc::new(opened.map_err(|_| ErrandError::Unfinished)??);
+    Ok(Arc::new(opened.map_err(|_| ErrandError::Unfinished)??))
+}
+
+async fn open(config: &Config) -> Result<Unlocked, ErrandError> {
+    let store = open_store(config).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     Ok(unlock(store, config.encryption.as_ref(), &clock).await?)
 }
@@ -159,21 +165,22 @@ pub async fn keys_status(config: &Config) -> Result<KeysStatus, ErrandError> {
 
 /// Brings every record under the active key.
 pub async fn rotate_keys(config: &Config, tracker: Arc<KeyTracker>) -> Result<KeysStatus, ErrandError> {
-    work_on_keys(config, tracker, KeyAsk::Rotate).await
+    work_on_keys(config, tracker, First::Rotate).await
 }
 
 /// Opens every record and counts by key.
 pub async fn verify_keys(config: &Config, tracker: Arc<KeyTracker>) -> Result<KeysStatus, ErrandError> {
-    work_on_keys(config, tracker, KeyAsk::Verify).await
+    work_on_keys(config, tracker, First::Verify).await
 }
 
-async fn work_on_keys(config: &Config, tracker: Arc<KeyTracker>, ask: KeyAsk) -> Result<KeysStatus, ErrandError> {
+async fn work_on_keys(config: &Config, tracker: Arc<KeyTracker>, what: First) -> Result<KeysStatus, ErrandError> {
     let unlocked = open(config).await?;
     let Some(vault) = unlocked.vault.clone() else {
         let message = "no encryption is configured, so there is no key to work with. Nothing was changed";
         return Err(Refused::new("encryption-off", message, Some("corkboard keys generate")).into());
     };
     look(&*vault).await?;
+    let (_never, stop) = watch::channel(false);
     let held = vault.campaign(&config.node).await?;
     unlocked.count().await?;
     let settings = alone::Settings {
@@ -181,13 +188,42 @@ async fn work_on_keys(config: &Config, tracker: Arc<KeyTracker>, ask: KeyAsk) ->
         node: config.node.clone(),
         rotation: rotation(config),
         history: next_history_number(&*vault).await?.into(),
+        stop,
     };
-    let held = match ask {
-        KeyAsk::Rotate => alone::rotate(&vault, held, settings, tracker.clone()).await?,
-        KeyAsk::Verify => alone::verify(&vault, held, settings, tracker.clone()).await?,
+    let (held, end) = match what {
+        First::Verify => alone::verify(&vault, held, settings, tracker.clone()).await?,
+        First::Rotate | First::Nothing => alone::rotate(&vault, held, settings, tracker.clone()).await?,
     };
     vault.resign(held).await?;
+    if end == RotatorEnd::Stopped {
+        return Err(ErrandError::Unfinished);
+    }
     Ok(tracker.status(&vault))
+}
+
+/// Gives up a key that is lost: its records stay where they are and nobody asks for the key any more, so that servers start and
+/// serve the rest.
+pub async fn forget_key(config: &Config, name: &str) -> Result<Did, ErrandError> {
+    let store = open_store(config).await?;
+    let held = store.campaign(&config.node).await?;
+    let ledger = read_ledger(&*store).await?;
+    if config.encryption.as_ref().is_some_and(|encryption| encryption.keyring.has(name)) {
+        let message = format!("key {name} is configured here, so it is not lost. Nothing was changed");
+        return Err(Refused::new("key-known", message, Some("corkboard keys status")).into());
+    }
+    let mut step = Step::default();
+    if !forget(&mut step, &ledger, name) {
+        let message = format!("the store knows no key {name}. Nothing was changed");
+        return Err(Refused::new("no-such-key", message, None).into());
+    }
+    let detail = format!("key {name}: records that only it opens cannot be read any more");
+    let entry = keys::open::entry(SystemClock.now_ns(), &config.node, HistoryEvent::KeyForgotten, &detail);
+    append_history(&mut step, next_history_number(&*store).await?, &entry);
+    store.commit(&held, &[step]).await?;
+    store.resign(held).await?;
+    Ok(Did::new(format!(
+        "key {name} is given up: servers start without it, and keep the records that only it opens in quarantine"
+    )))
 }
 
 fn rotation(config: &Config) -> Rotation {

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
+use store::seal::Vault;
 
 use crate::http::App;
-use crate::keys::KeyTracker;
+use crate::keys::{KeyTracker, KeysStatus};
 use crate::operations::Operations;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +55,8 @@ pub struct Phase {
     done: AtomicU64,
     app: ArcSwapOption<App>,
     operations: OnceLock<Arc<Operations>>,
-    /// How far a rotation is that nobody is served beside.
-    rotation: OnceLock<Arc<KeyTracker>>,
+    /// A rotation that nobody is served beside.
+    rotation: OnceLock<(Arc<KeyTracker>, Arc<Vault>)>,
 }
 
 impl Phase {
@@ -99,8 +100,14 @@ impl Phase {
     }
 
     /// What [`Stage::Reencrypting`] tells about its progress.
-    pub fn follow_rotation(&self, tracker: Arc<KeyTracker>) {
-        let _ = self.rotation.set(tracker);
+    pub fn follow_rotation(&self, tracker: Arc<KeyTracker>, vault: Arc<Vault>) {
+        let _ = self.rotation.set((tracker, vault));
+    }
+
+    /// The document about the keys, as soon as there is something to tell.
+    pub fn keys_status(&self) -> Option<KeysStatus> {
+        let before_serving = || self.rotation.get().map(|(tracker, vault)| tracker.status(vault));
+        self.operations().map(|operations| operations.keys_status()).or_else(before_serving)
     }
 
     pub fn app(&self) -> Option<Arc<App>> {
@@ -116,7 +123,7 @@ impl Phase {
     }
 
     pub fn progress(&self) -> Progress {
-        if let (Stage::Reencrypting, Some(tracker)) = (self.stage(), self.rotation.get()) {
+        if let (Stage::Reencrypting, Some((tracker, _))) = (self.stage(), self.rotation.get()) {
             return tracker.progress().1;
         }
         if let (Stage::Migrating | Stage::RolledBack, Some(operations)) = (self.stage(), self.operations()) {

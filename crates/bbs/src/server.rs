@@ -10,7 +10,6 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwap;
 use store::embedded::{Embedded, Options};
 use store::record::DataVersion;
-use store::seal::Vault;
 use store::{Mastership, Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
@@ -19,23 +18,26 @@ use tokio::time::Instant;
 
 use crate::cells::Registry;
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Config, RotationMode};
+use crate::config::Config;
 use crate::converge::Converger;
 use crate::events::Hub;
 use crate::http::{App, Front, health, listener};
+use crate::keys::RotatorEnd;
 use crate::keys::alone::AloneError;
 use crate::keys::open::{KeyError, Unlocked};
-use crate::keys::{First, KeyDesk, KeyTracker, Rotator, RotatorEnd};
 use crate::metrics::Metrics;
 use crate::migrate::ask::{Ask, Desk};
-use crate::migrate::open::{HistoryNumbers, OpenError, Opened};
+use crate::migrate::open::{OpenError, Opened};
 use crate::migrate::status::Tracker;
 use crate::migrate::{Access, Migrator, MigratorEnd};
-use crate::operations::Operations;
 use crate::phase::{Phase, Stage};
 use crate::status::StatusSource;
 use crate::writer::{Writer, WriterEnd, WriterParts};
-use crate::{cells_file, keys, migrate, operations, outbound};
+use crate::{cells_file, keys, migrate, outbound};
+
+mod engines;
+
+use engines::{AtHand, Rotating};
 
 /// Calls that wait to be made. When it is full, calls are left to convergence.
 const EFFECTS_MAX: usize = 65_536;
@@ -199,7 +201,12 @@ impl Start {
         });
         let api_task = tokio::spawn(listener::serve(api_listener, self.tls.clone(), front, api_stopped.clone()));
 
-        let held = self.rotate_alone(&unlocked, held, &opened, &phase).await?;
+        let stop = heard(stop);
+        let (held, rotated) = self.rotate_alone(&unlocked, held, &opened, &phase, stop.clone()).await?;
+        if rotated == RotatorEnd::Stopped {
+            store.resign(held).await?;
+            return Ok(());
+        }
         phase.enter(Stage::Loading);
         let loading = Instant::now();
         let board = unlocked.load(opened.current, &phase).await?;
@@ -224,7 +231,7 @@ impl Start {
         let loaded = Loaded { unlocked, held, board, opened, rotates };
         let master = self.start_master(loaded, &phase, &metrics, api_stopped);
         ready(ready_with);
-        let result = master.wait(stop, drain, &phase, stop_api, api_task).await;
+        let result = master.wait(until(stop), drain, &phase, stop_api, api_task).await;
         let held = result?;
         store.resign(held).await?;
         metrics.lock_held.set(0);
@@ -259,12 +266,15 @@ impl Start {
             vault: vault.clone(),
         });
         let writer_task = tokio::spawn(writing);
+        let facts = Migrator::facts(&opened, self.config.newest, self.config.migration);
+        let tracker = Arc::new(Tracker::new(facts));
         let rotation = vault.map(|vault| {
-            let at_hand = Rotating { vault, writer: writer.clone(), history: opened.history.clone() };
+            let (history, migration) = (opened.history.clone(), tracker.clone());
+            let at_hand = Rotating { vault, writer: writer.clone(), history, migration };
             self.start_rotator(at_hand, rotates, stop.clone())
         });
         let (rotator_task, keys) = rotation.unzip();
-        let at_hand = AtHand { store, board: board.clone(), writer: writer.clone(), keys };
+        let at_hand = AtHand { store, board: board.clone(), writer: writer.clone(), tracker, keys };
         let engine = self.start_engine(at_hand, opened, phase, stop.clone());
         let (stop_outbound, outbound_stopped) = oneshot::channel::<()>();
         let parts = outbound::Parts {
@@ -320,123 +330,6 @@ impl Start {
             desk,
         }
     }
-
-    /// Brings all records under the active key before anybody is let in, if that is how it is configured.
-    async fn rotate_alone(
-        &self,
-        unlocked: &Unlocked,
-        held: Mastership,
-        opened: &Opened,
-        phase: &Arc<Phase>,
-    ) -> Result<Mastership, RunError> {
-        let offline = self.config.encryption.as_ref().is_some_and(|keys| keys.rotation.mode == RotationMode::Offline);
-        let Some(vault) = unlocked.vault.as_ref().filter(|_| offline && !unlocked.is_settled()) else {
-            return Ok(held);
-        };
-        phase.enter(Stage::Reencrypting);
-        let encryption = self.config.encryption.as_ref();
-        let settings = keys::alone::Settings {
-            clock: self.clock.clone(),
-            node: self.config.node.clone(),
-            rotation: encryption.map(|encryption| encryption.rotation).unwrap_or_default(),
-            history: opened.history.clone(),
-        };
-        let tracker = Arc::new(KeyTracker::new(RotationMode::Offline));
-        phase.follow_rotation(tracker.clone());
-        unlocked.count().await?;
-        Ok(keys::alone::rotate(vault, held, settings, tracker).await?)
-    }
-
-    fn start_rotator(
-        &self,
-        at_hand: Rotating,
-        rotates: bool,
-        stop: watch::Receiver<bool>,
-    ) -> (JoinHandle<RotatorEnd>, operations::Keys) {
-        let Rotating { vault, writer, history } = at_hand;
-        let encryption = self.config.encryption.as_ref();
-        let rotation = encryption.map(|encryption| encryption.rotation).unwrap_or_default();
-        let tracker = Arc::new(KeyTracker::new(rotation.mode));
-        let (desk, asks) = KeyDesk::new();
-        let parts = keys::Parts {
-            vault: vault.clone(),
-            writer,
-            clock: self.clock.clone(),
-            node: self.config.node.clone(),
-            rotation,
-            alone: false,
-            tracker: tracker.clone(),
-            history,
-            source: encryption.map(|encryption| encryption.source.clone()),
-            stop,
-        };
-        let task = tokio::spawn(Rotator::new(parts, if rotates { First::Rotate } else { First::Nothing }, asks).run());
-        (task, operations::Keys { vault, tracker, desk })
-    }
-
-    fn start_engine(
-        &self,
-        AtHand { store, board, writer, keys }: AtHand,
-        opened: Opened,
-        phase: &Arc<Phase>,
-        stop: watch::Receiver<bool>,
-    ) -> Engine {
-        let guard = migrate::Guard { verdict: opened.guard.clone(), found: opened.cluster_id.clone() };
-        if !guard.trusts_the_store() {
-            tracing::error!("{}", guard.explain());
-        }
-        let guard = Arc::new(ArcSwap::from_pointee(guard));
-        let (newest, settings) = (self.config.newest, self.config.migration);
-        let tracker = Arc::new(Tracker::new(Migrator::facts(&opened, newest, settings)));
-        let (desk, asks) = Desk::new();
-        phase.attend(Arc::new(Operations {
-            store: store.clone(),
-            board: board.clone(),
-            tracker: tracker.clone(),
-            guard: guard.clone(),
-            desk: desk.clone(),
-            newest,
-            keys,
-        }));
-        let parts = migrate::Parts {
-            store,
-            writer,
-            board,
-            clock: self.clock.clone(),
-            node: self.config.node.clone(),
-            newest,
-            settings,
-            tracker,
-            guard: guard.clone(),
-            identity: Some(self.config.identity.clone()),
-            stop,
-        };
-        let (migrator, access) = Migrator::new(parts, opened, asks);
-        Engine { task: tokio::spawn(migrator.run()), access, guard, desk }
-    }
-}
-
-/// What the migration engine works on.
-struct AtHand {
-    store: Arc<dyn Store>,
-    board: Arc<ArcSwap<crate::Board>>,
-    writer: Writer,
-    keys: Option<operations::Keys>,
-}
-
-/// What the rotation engine works on.
-struct Rotating {
-    vault: Arc<Vault>,
-    writer: Writer,
-    history: HistoryNumbers,
-}
-
-/// The migration engine as the rest of the server sees it.
-struct Engine {
-    task: JoinHandle<MigratorEnd>,
-    access: watch::Receiver<Access>,
-    guard: Arc<ArcSwap<migrate::Guard>>,
-    desk: Desk,
 }
 
 /// Lets requests in as far as the engine allows.
@@ -600,6 +493,23 @@ async fn wake_on_change(registry: Arc<Registry>, wake: Arc<Notify>, mut stop: wa
             _ = stop.wait_for(|stop| *stop) => return,
             () = registry.changed() => wake.notify_one(),
         }
+    }
+}
+
+/// Whether the server was asked to stop, for everybody who has to know.
+fn heard(stop: impl Future<Output = ()> + Send + 'static) -> watch::Receiver<bool> {
+    let (asked, heard) = watch::channel(false);
+    tokio::spawn(async move {
+        stop.await;
+        asked.send_replace(true);
+    });
+    heard
+}
+
+async fn until(mut stop: watch::Receiver<bool>) {
+    if stop.wait_for(|stop| *stop).await.is_err() {
+        // Nobody is left who could ask, which happens only when the runtime shuts down.
+        std::future::pending::<()>().await;
     }
 }
 

@@ -95,7 +95,7 @@ impl StatusSource {
             data_version: self.newest.number().0,
             records_loaded: self.phase.loaded_records(),
             migration: operations.map(|operations| operations.tracker.status()),
-            encryption: operations.map(|operations| operations.keys_status()),
+            encryption: self.phase.keys_status(),
             store_guard: operations.map(|operations| operations.guard_status()),
             store: self.store.get().map(|store| store.describe()),
             board: self.board(now_ns),

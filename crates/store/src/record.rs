@@ -4,18 +4,19 @@
 //! exception is history: the first data version wrote bare JSON objects, so a value that starts with `{` is one.
 //!
 //! The layout, drawn in `docs/formats/storage.md`: four digits for the encoding, the data version in decimal, a colon,
-//! the payload. An encrypted record has the name of its key where the version would be; this server recognises it and
-//! says which key it would need.
+//! the payload. A sealed record has the name of its key where the version would be. [`crate::seal`] opens those before they
+//! get here; one that could not be opened is told apart, by its key.
 
 use std::fmt;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use thiserror::Error;
 
+use crate::seal::envelope;
+
 const ENCODING_BYTES: usize = 4;
 /// The digits of the largest version, and the longest name of a key, are both shorter.
 const HEADER_BYTES_MAX: usize = ENCODING_BYTES + 128;
-const SEALED: &[u8] = b"0007";
 
 /// Data versions are integers that grow; from the second on they are timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,7 +68,7 @@ pub enum RecordError {
     UnknownEncoding { digits: String },
     #[error("the record header names no data version")]
     NoVersion,
-    #[error("the record is sealed with key {key_name}, which this server cannot open")]
+    #[error("the record is sealed with key {key_name} and could not be opened")]
     Sealed { key_name: String },
 }
 
@@ -92,8 +93,8 @@ pub fn decode(value: &Bytes) -> Result<(Header, Bytes), RecordError> {
     }
     let colon = value.iter().take(HEADER_BYTES_MAX).position(|byte| *byte == b':');
     let field = |end| std::str::from_utf8(&value[ENCODING_BYTES..end]).ok();
-    if digits == SEALED {
-        let key_name = colon.and_then(field).filter(|name| is_key_name(name)).ok_or(RecordError::NoHeader)?;
+    if envelope::is_sealed(value) {
+        let key_name = envelope::key_name(value).ok_or(RecordError::NoHeader)?;
         return Err(RecordError::Sealed { key_name: key_name.to_owned() });
     }
     let encoding = Encoding::ALL.into_iter().find(|encoding| encoding.digits() == digits);
@@ -108,10 +109,6 @@ pub fn decode(value: &Bytes) -> Result<(Header, Bytes), RecordError> {
 fn parse_version(text: &str) -> Option<DataVersion> {
     let version = text.parse().ok().filter(|version: &u64| *version > 0)?;
     (text == version.to_string()).then_some(DataVersion(version))
-}
-
-fn is_key_name(name: &str) -> bool {
-    (1..=127).contains(&name.len()) && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_')
 }
 
 #[cfg(test)]
@@ -160,7 +157,7 @@ mod tests {
     #[test]
     fn a_sealed_record_names_its_key() {
         let error = decode(&Bytes::from_static(b"0007blue:secret")).unwrap_err();
-        assert_eq!(error.to_string(), "the record is sealed with key blue, which this server cannot open");
+        assert_eq!(error.to_string(), "the record is sealed with key blue and could not be opened");
     }
 
     proptest! {

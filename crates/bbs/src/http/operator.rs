@@ -56,6 +56,13 @@ struct Discard {
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
+struct Rotate {
+    #[serde(default)]
+    keep_missing: bool,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Confirm {
     cluster_id: String,
 }
@@ -71,6 +78,9 @@ impl Front {
         let path = head.uri.path()[PREFIX.len()..].to_owned();
         if head.method == Method::GET && path == "status" {
             return json(StatusCode::OK, self.status.status_json());
+        }
+        if let (&Method::GET, "keys", Some(status)) = (&head.method, &*path, self.phase.keys_status()) {
+            return json(StatusCode::OK, serde_json::to_string(&status).unwrap_or_default());
         }
         let Some(operations) = self.phase.operations().cloned() else { return self.unavailable() };
         let body = match intake::read_body(body, &self.limits).await {
@@ -102,7 +112,6 @@ async fn look(operations: &Operations, path: &str, query: &str) -> Result<Reply,
             let to = parameter(query, "to").map(|text| number("to", &text)).transpose()?.map(DataVersion);
             document(&operations.plan(to).await?)
         }
-        "keys" => document(&operations.keys_status()),
         "history" => {
             let last = parameter(query, "last").map(|text| number("last", &text)).transpose()?;
             let last = last.and_then(|last| usize::try_from(last).ok()).unwrap_or(HISTORY_LAST);
@@ -120,11 +129,10 @@ async fn look(operations: &Operations, path: &str, query: &str) -> Result<Reply,
 async fn act(operations: &Operations, path: &str, body: &[u8]) -> Result<Reply, OperationError> {
     if let Some(what) = path.strip_prefix("keys/") {
         let ask = match what {
-            "rotate" => KeyAsk::Rotate,
-            "verify" => KeyAsk::Verify,
+            "rotate" => KeyAsk::Rotate { keep_missing: read::<Rotate>(body)?.keep_missing },
+            "verify" => read::<Nothing>(body).map(|_| KeyAsk::Verify)?,
             _ => return Err(no_such_path(path)),
         };
-        read::<Nothing>(body)?;
         let did = operations.ask_about_keys(ask).await?;
         return document(&serde_json::json!({ "message": did.message, "keys": operations.keys_status() }));
     }

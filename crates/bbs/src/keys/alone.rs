@@ -10,7 +10,7 @@ use store::seal::Vault;
 use store::{Forms, Mastership, Store, StoreError, Version};
 use tokio::sync::{mpsc, watch};
 
-use super::{First, KeyDesk, KeyTracker, Parts, Rotator, open};
+use super::{First, KeyDesk, KeyTracker, Parts, Rotator, RotatorEnd, open};
 use crate::board::Board;
 use crate::clock::Clock;
 use crate::config::Rotation;
@@ -25,6 +25,8 @@ pub struct Settings {
     pub node: String,
     pub rotation: Rotation,
     pub history: HistoryNumbers,
+    /// Ends it between two batches; whoever goes on later finds the rest.
+    pub stop: watch::Receiver<bool>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +45,7 @@ pub async fn rotate(
     held: Mastership,
     settings: Settings,
     tracker: Arc<KeyTracker>,
-) -> Result<Mastership, AloneError> {
+) -> Result<(Mastership, RotatorEnd), AloneError> {
     let rotates = open::begin(vault, &held, &*settings.clock, &settings.node, &settings.history).await?;
     work(vault, held, settings, tracker, if rotates { First::Rotate } else { First::Nothing }).await
 }
@@ -54,7 +56,7 @@ pub async fn verify(
     held: Mastership,
     settings: Settings,
     tracker: Arc<KeyTracker>,
-) -> Result<Mastership, AloneError> {
+) -> Result<(Mastership, RotatorEnd), AloneError> {
     work(vault, held, settings, tracker, First::Verify).await
 }
 
@@ -64,8 +66,8 @@ async fn work(
     settings: Settings,
     tracker: Arc<KeyTracker>,
     first: First,
-) -> Result<Mastership, AloneError> {
-    let Settings { clock, node, rotation, history } = settings;
+) -> Result<(Mastership, RotatorEnd), AloneError> {
+    let Settings { clock, node, rotation, history, stop } = settings;
     let (effects, _nobody_is_called) = mpsc::channel(1);
     let mut board = Board::default();
     board.revision = vault.revision();
@@ -82,7 +84,6 @@ async fn work(
         vault: Some(vault.clone()),
     });
     let writing = tokio::spawn(writing);
-    let (_stop, stopped) = watch::channel(false);
     let (desk, asks) = KeyDesk::new();
     let parts = Parts {
         vault: vault.clone(),
@@ -93,14 +94,15 @@ async fn work(
         alone: true,
         tracker,
         history,
+        migration: None,
         source: None,
-        stop: stopped,
+        stop,
     };
     let rotator = Rotator::new(parts, first, asks);
     drop(desk);
     let rotated = tokio::spawn(rotator.run()).await;
     match (writing.await, rotated) {
-        (Ok(WriterEnd::Drained(held)), Ok(_)) => Ok(held),
+        (Ok(WriterEnd::Drained(held)), Ok(end)) => Ok((held, end)),
         (Ok(WriterEnd::Failed(error)), _) => Err(AloneError::StoreFailed(error)),
         _ => Err(AloneError::Defect),
     }

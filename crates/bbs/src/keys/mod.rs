@@ -27,7 +27,7 @@ mod verify;
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::root::{Entry, HistoryEvent, append_history};
+use store::root::{Entry, HistoryEvent, QUARANTINE_ROOT, append_history};
 use store::seal::ledger::judge;
 use store::seal::{Keyring, Vault};
 use store::{Step, StoreError};
@@ -37,10 +37,12 @@ use tokio::time::Instant;
 pub use self::status::{KeyTracker, KeysStatus, State};
 pub use self::verify::{Broken, Tally};
 
+use crate::board::{Kept, Place};
 use crate::clock::Clock;
 use crate::config::{KeySource, Rotation};
 use crate::migrate::ask::{Answer, Asked, Desk, Did, Refused};
 use crate::migrate::open::HistoryNumbers;
+use crate::migrate::status::Tracker;
 use crate::writer::errand::Control;
 use crate::writer::{WriteError, Writer};
 
@@ -48,6 +50,8 @@ use crate::writer::{WriteError, Writer};
 const STORE_RETRY: Duration = Duration::from_secs(1);
 /// How often a blocked rotation looks whether what blocks it is gone.
 const BLOCKED_EVERY: Duration = Duration::from_secs(5);
+/// How often the log repeats what status warns of.
+const WARN_EVERY: Duration = Duration::from_secs(600);
 /// How often the log says how far it is.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
@@ -55,7 +59,11 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyAsk {
     /// Read the configured keys again, and bring every record under the active one.
-    Rotate,
+    Rotate {
+        /// Keys that records need and the configuration no longer has stay in use, until this process ends: the way out when
+        /// the bytes of a key are lost and a server still has them.
+        keep_missing: bool,
+    },
     /// Open every record and count by key. Changes nothing.
     Verify,
 }
@@ -74,6 +82,8 @@ pub struct Parts {
     pub alone: bool,
     pub tracker: Arc<KeyTracker>,
     pub history: HistoryNumbers,
+    /// Which data version is served; `None` where none is.
+    pub migration: Option<Arc<Tracker>>,
     /// `None` where the keys cannot change.
     pub source: Option<KeySource>,
     pub stop: watch::Receiver<bool>,
@@ -137,6 +147,7 @@ pub struct Rotator {
     task: Task,
     begun: Instant,
     last_word: Instant,
+    last_warning: Instant,
 }
 
 impl Rotator {
@@ -154,7 +165,7 @@ impl Rotator {
                 Task::Verify
             }
         };
-        Self { parts, asks, task, begun: now, last_word: now }
+        Self { parts, asks, task, begun: now, last_word: now, last_warning: now }
     }
 
     /// Works until told to stop, or until the store fails; one that works alone ends when there is nothing more to do.
@@ -188,8 +199,8 @@ impl Rotator {
         }
         let blocked = tally.blocked(stuck);
         if blocked.is_empty() {
-            // Somebody stored something under another key while this was looking, which is only possible before a change of
-            // keys has reached every hand: go over it again.
+            // Something lay where the sweep had been, under another key: go over it again, but not in a hurry.
+            tokio::time::sleep(STORE_RETRY).await;
             return Ok(());
         }
         tracing::error!(
@@ -197,9 +208,32 @@ impl Rotator {
             example = blocked.first().map(|broken| broken.id.as_str()),
             "records cannot be opened, so the old keys stay needed; `corkboard keys status` names the records"
         );
+        self.name_in_quarantine(&blocked).await?;
         self.parts.tracker.block(blocked);
         self.task = Task::Blocked;
         Ok(())
+    }
+
+    /// What cannot be opened may lie in a root that is not served, which nobody has read: from now on an operator finds it with
+    /// all others that cannot be read. In the served root all were found when it was read; one that was damaged since is
+    /// named by the status alone, because the board still holds what it was.
+    async fn name_in_quarantine(&self, blocked: &[Broken]) -> Result<(), Trouble> {
+        let served = self.parts.migration.as_ref().map(|migration| migration.current().root());
+        let mut found = Vec::new();
+        for Broken { id, why, .. } in
+            blocked.iter().filter(|broken| !served.is_some_and(|root| broken.id.starts_with(root)))
+        {
+            let place = if id.starts_with(QUARANTINE_ROOT) { Place::Displaced } else { Place::InPlace };
+            if let Some(bytes) = self.parts.vault.inner().get(id).await? {
+                found.push((id.clone(), Arc::new(Kept { why: why.clone(), bytes, place })));
+            }
+        }
+        let edit = Arc::new(move |board: &mut crate::Board| {
+            for (id, kept) in &found {
+                board.quarantine.entry(id.clone()).or_insert_with(|| kept.clone());
+            }
+        });
+        Ok(self.parts.writer.control(Control { edit: Some(edit), ..Control::default() }).await?)
     }
 
     /// All records were read and opened under the active key: from now on the marker says so, and no other key is needed.
@@ -237,12 +271,15 @@ impl Rotator {
         let heard = tokio::select! {
             _ = self.parts.stop.wait_for(|stop| *stop) => return Err(Trouble::Stopping),
             asked = self.asks.recv() => Some(asked),
-            () = tokio::time::sleep(BLOCKED_EVERY), if self.task == Task::Blocked => None,
+            () = tokio::time::sleep(if self.task == Task::Blocked { BLOCKED_EVERY } else { WARN_EVERY }) => None,
         };
         match heard {
             Some(Some(asked)) => self.hear(asked).await,
             Some(None) => Err(Trouble::Stopping),
-            None => self.look_at_what_blocks().await,
+            None => {
+                self.repeat_warnings();
+                self.look_at_what_blocks().await
+            }
         }
     }
 
@@ -256,6 +293,14 @@ impl Rotator {
             }
         }
         Ok(())
+    }
+
+    fn repeat_warnings(&mut self) {
+        if self.last_warning.elapsed() >= WARN_EVERY {
+            self.last_warning = Instant::now();
+            let status = self.parts.tracker.status(&self.parts.vault);
+            status.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+        }
     }
 
     fn start(&mut self) {
@@ -279,8 +324,8 @@ impl Rotator {
     async fn hear(&mut self, Asked { ask, reply }: Asked<KeyAsk>) -> Result<(), Trouble> {
         let before = self.task;
         let (answer, changed) = match ask {
-            KeyAsk::Rotate => {
-                let answer = self.rotate_again().await;
+            KeyAsk::Rotate { keep_missing } => {
+                let answer = self.rotate_again(keep_missing).await;
                 let changed = answer.is_ok();
                 (answer, changed)
             }
@@ -301,8 +346,8 @@ impl Rotator {
     }
 
     /// Takes the keys that are configured now, if no record is left without its own, and starts over.
-    async fn rotate_again(&mut self) -> Answer {
-        let keyring = match &self.parts.source {
+    async fn rotate_again(&mut self, keep_missing: bool) -> Answer {
+        let configured = match &self.parts.source {
             Some(source) => {
                 let source = source.clone();
                 let read = tokio::task::spawn_blocking(move || source.read()).await;
@@ -313,6 +358,7 @@ impl Rotator {
             None => self.active(),
         };
         let vault = self.parts.vault.clone();
+        let keyring = if keep_missing { Arc::new(configured.keeping(&vault.keyring())) } else { configured };
         open::refuse_missing(&vault, &keyring)?;
         judge(&vault.ledger(), Some(&keyring))
             .map_err(|refusal| Refused::new("key-missing", refusal.to_string(), Some("corkboard keys status")))?;

@@ -180,7 +180,7 @@ pub(super) fn refuse_missing(vault: &Vault, keyring: &Keyring) -> Result<(), Ref
     }
 }
 
-pub(super) fn entry(now_ns: Nanos, node: &str, what: HistoryEvent, detail: &str) -> Entry {
+pub(crate) fn entry(now_ns: Nanos, node: &str, what: HistoryEvent, detail: &str) -> Entry {
     Entry {
         at_ns: now_ns,
         node: node.to_owned(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use store::seal::ledger::{SEALS_MAX, SEALS_WARN};
-use store::seal::{Count, Vault};
+use store::seal::{Count, Keyring, Ledger, Vault};
 use tokio::time::Instant;
 
 use super::verify::{Broken, Tally};
@@ -250,42 +250,13 @@ impl KeyTracker {
         let (done, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
         let facts = self.facts();
         let state = facts.state;
-        let settled = ledger.marker.as_deref() == Some(&active);
         let mut names: Vec<String> = keyring.names().map(ToString::to_string).collect();
         names.extend(ledger.entries.keys().cloned());
         names.extend(counts.iter().filter(|count| count.records > 0).filter_map(|count| count.key.clone()));
         names.sort();
         names.dedup();
-        let line = |name: String| {
-            let count = counts.iter().find(|count| count.key.as_deref() == Some(&name));
-            let entry = ledger.entries.get(&name);
-            let records = count.map_or(0, |count| count.records);
-            let is_active = name == active;
-            let blocked_by: Vec<String> = facts
-                .blocked
-                .iter()
-                .filter(|broken| broken.key.as_deref() == Some(&name))
-                .map(|b| b.id.clone())
-                .collect();
-            let safe_to_remove = !is_active && settled && records == 0 && !entry.is_some_and(|entry| entry.needed);
-            let mut line = KeyLine {
-                active: is_active,
-                configured: keyring.has(&name),
-                needed: is_active || !safe_to_remove,
-                records,
-                writes: entry.map_or(0, |entry| entry.writes),
-                writes_max: SEALS_MAX,
-                oldest_record_ns: count.and_then(|count| count.oldest_ns),
-                since_ns: entry.map(|entry| entry.since_ns),
-                safe_to_remove,
-                verdict: String::new(),
-                blocked_by,
-                name,
-            };
-            line.verdict = line.verdict(state);
-            line
-        };
-        let keys: Vec<KeyLine> = names.into_iter().map(line).collect();
+        let known = Known { keyring: &keyring, ledger: &ledger, counts: &counts, blocked: &facts.blocked, state };
+        let keys: Vec<KeyLine> = names.into_iter().map(|name| known.line(name)).collect();
         let plain_records = counts.iter().find(|count| count.key.is_none()).map_or(0, |count| count.records);
         let warnings = warnings(&keys, plain_records, state);
         let counts_up = matches!(state, State::Rotating | State::Verifying | State::Checking);
@@ -308,6 +279,44 @@ impl KeyTracker {
             warnings,
             verification: facts.verification.clone(),
         }
+    }
+}
+
+/// All that is known about keys at one moment.
+struct Known<'a> {
+    keyring: &'a Keyring,
+    ledger: &'a Ledger,
+    counts: &'a [Count],
+    blocked: &'a [Broken],
+    state: State,
+}
+
+impl Known<'_> {
+    fn line(&self, name: String) -> KeyLine {
+        let active = self.keyring.active().as_str();
+        let is_settled = self.ledger.marker.as_deref() == Some(active);
+        let count = self.counts.iter().find(|count| count.key.as_deref() == Some(&name));
+        let entry = self.ledger.entries.get(&name);
+        let records = count.map_or(0, |count| count.records);
+        let is_needed = entry.is_some_and(|entry| entry.needed);
+        let in_the_way = self.blocked.iter().filter(|broken| broken.key.as_deref() == Some(&name));
+        let mut line = KeyLine {
+            active: name == active,
+            configured: self.keyring.has(&name),
+            needed: true,
+            records,
+            writes: entry.map_or(0, |entry| entry.writes),
+            writes_max: SEALS_MAX,
+            oldest_record_ns: count.and_then(|count| count.oldest_ns),
+            since_ns: entry.map(|entry| entry.since_ns),
+            safe_to_remove: name != active && is_settled && records == 0 && !is_needed,
+            verdict: String::new(),
+            blocked_by: in_the_way.map(|broken| broken.id.clone()).collect(),
+            name,
+        };
+        line.needed = !line.safe_to_remove;
+        line.verdict = line.verdict(self.state);
+        line
     }
 }
 

@@ -24,7 +24,7 @@ use super::verify::{Expected, note};
 use super::{Migrator, Outcome, Trouble};
 use crate::board::Board;
 use crate::config::{self, Mode};
-use crate::writer::errand::{Rewrite, Seen};
+use crate::writer::errand::{Control, Edit, Rewrite, Seen};
 use crate::writer::{WriteError, Writer};
 
 /// While clients are served: small enough that a client whose change shares a commit with a batch hardly notices.
@@ -161,9 +161,24 @@ impl Migrator {
             }
             match page.next {
                 Some(next) => after = Some(next),
-                None => return Ok(()),
+                None => return self.drop_quarantine_below(root).await,
             }
         }
+    }
+
+    /// Copies that could not be opened are gone with the root they lay in.
+    async fn drop_quarantine_below(&self, root: &str) -> Outcome {
+        let is_below = |id: &String| id.starts_with(root);
+        let gone: Vec<String> = self.parts.board.load().quarantine.keys().filter(|id| is_below(id)).cloned().collect();
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let edit: Edit = Arc::new(move |board| {
+            gone.iter().for_each(|id| {
+                board.quarantine.remove(id);
+            });
+        });
+        self.control(Control { edit: Some(edit), ..Control::default() }).await
     }
 }
 

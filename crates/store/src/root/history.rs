@@ -63,6 +63,7 @@ pub enum HistoryEvent {
     StoreConfirmed,
     KeyRotationBegun,
     KeyRotationEnded,
+    KeyForgotten,
     /// Stands for an entry that is there and cannot be read. It is never written.
     Unreadable,
     /// The name that a later release gave to something.

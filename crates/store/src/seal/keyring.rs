@@ -8,6 +8,7 @@
 //! by which a store notices that a node knows other bytes under the same name.
 
 use std::fmt;
+use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
@@ -134,7 +135,7 @@ struct Key {
 
 /// A non-empty set of keys, one of them active. Every key opens, the active one seals.
 pub struct Keyring {
-    keys: Vec<Key>,
+    keys: Vec<Arc<Key>>,
     active: usize,
 }
 
@@ -152,7 +153,7 @@ impl Keyring {
             count if count > KEYS_MAX => return Err(KeyringError::TooMany { count }),
             _ => {}
         }
-        let mut ready: Vec<Key> = Vec::with_capacity(keys.len());
+        let mut ready: Vec<Arc<Key>> = Vec::with_capacity(keys.len());
         for (name, secret) in keys {
             if ready.iter().any(|key| key.name == name) {
                 return Err(KeyringError::Duplicate { name });
@@ -161,7 +162,7 @@ impl Keyring {
             if let Some(other) = ready.iter().find(|other| other.check == key.check) {
                 return Err(KeyringError::SameBytes { name: other.name.clone(), other: key.name });
             }
-            ready.push(key);
+            ready.push(Arc::new(key));
         }
         match ready.iter().position(|key| key.name == *active) {
             Some(active) => Ok(Keyring { keys: ready, active }),
@@ -170,6 +171,13 @@ impl Keyring {
                 Err(KeyringError::ActiveUnknown { active: active.clone(), known })
             }
         }
+    }
+
+    /// These keys, and those of `former` that are not among them.
+    #[must_use]
+    pub fn keeping(&self, former: &Keyring) -> Keyring {
+        let missing = former.keys.iter().filter(|key| !self.has(key.name.as_str()));
+        Keyring { keys: self.keys.iter().chain(missing).cloned().collect(), active: self.active }
     }
 
     pub fn active(&self) -> &KeyName {
@@ -190,7 +198,7 @@ impl Keyring {
     }
 
     fn key(&self, name: &str) -> Option<&Key> {
-        self.keys.iter().find(|key| key.name.as_str() == name)
+        self.keys.iter().map(AsRef::as_ref).find(|key: &&Key| key.name.as_str() == name)
     }
 
     /// Seals a value under the active key. The stamp must never be used twice with the same key.
@@ -316,6 +324,15 @@ mod tests {
         assert_eq!(other_bytes.open(here, &sealed), Err(Unopened::Damaged { name: "B".into() }));
         assert_ne!(other_bytes.check("B"), new.check("B"));
         assert_eq!(both.check("B"), new.check("B"));
+    }
+
+    #[test]
+    fn keys_that_are_kept_still_open() {
+        let old = ring(&[("A", "1"), ("B", "2")], "A").unwrap();
+        let kept = ring(&[("B", "3"), ("C", "4")], "C").unwrap().keeping(&old);
+        assert_eq!(kept.names().map(KeyName::as_str).collect::<Vec<_>>(), ["B", "C", "A"]);
+        assert_eq!((kept.active().as_str(), kept.check("A")), ("C", old.check("A")));
+        assert_ne!(kept.check("B"), old.check("B"), "a key that is there is not exchanged");
     }
 
     #[test]

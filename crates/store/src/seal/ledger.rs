@@ -74,6 +74,19 @@ async fn read_marker(store: &dyn Store) -> Result<Option<String>, RootError> {
     name.map(|name| Some(name.to_string())).ok_or(RootError::Unreadable { key: MARKER_KEY, why })
 }
 
+/// Adds to a step that no record needs the key any more, though some may: they stay, and cannot be opened. `false` for a key
+/// that the store does not know.
+pub fn forget(step: &mut Step, ledger: &Ledger, name: &str) -> bool {
+    if ledger.marker.as_deref() == Some(name) {
+        step.delete(MARKER_KEY);
+    }
+    let entry = ledger.entries.get(name);
+    if let Some(entry) = entry {
+        put_entry(step, name, &LedgerEntry { needed: false, ..entry.clone() });
+    }
+    !step.is_empty()
+}
+
 pub(super) fn put_entry(step: &mut Step, name: &str, entry: &LedgerEntry) {
     let json = serde_json::to_vec(entry).expect("numbers, text and members with names can be written as JSON");
     step.put(format!("{LEDGER_ROOT}{name}"), json);
@@ -212,6 +225,28 @@ mod tests {
             Some("B") ["A", "B!"] ["B", "A2"]: Settled
             None ["A"] []: Plain
         "#]].assert_eq(&table);
+    }
+
+    #[tokio::test]
+    async fn a_key_that_is_forgotten_is_asked_for_no_more() {
+        let store = Memory::new();
+        let held = store.campaign("n").await.unwrap();
+        let mut step = Step::default();
+        for (name, entry) in [entry("A", true), entry("B", true)] {
+            put_entry(&mut step, &name, &entry);
+        }
+        step.put(MARKER_KEY, "A");
+        store.commit(&held, &[step]).await.unwrap();
+        let ledger = read_ledger(&store).await.unwrap();
+        let node = ring(&["B"]);
+        assert!(matches!(judge(&ledger, Some(&node)), Err(KeyRefusal::MarkerUnknown { .. })));
+        assert!(!forget(&mut Step::default(), &ledger, "C"), "nobody knows it");
+        let mut step = Step::default();
+        assert!(forget(&mut step, &ledger, "A"));
+        store.commit(&held, &[step]).await.unwrap();
+        let ledger = read_ledger(&store).await.unwrap();
+        assert_eq!(judge(&ledger, Some(&node)), Ok(Finding::Rotate));
+        assert!(matches!(judge(&ledger, None), Err(KeyRefusal::NeededMissing { .. })), "B is still needed");
     }
 
     #[tokio::test]

@@ -1,10 +1,11 @@
 //! Every promise of the contract, against every implementation.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use store::contract::Site;
 use store::embedded::{Embedded, Options};
 use store::memory::Memory;
+use store::seal::{KeyName, Keyring, Ledger, Secret, Stamp, Stamps, Vault};
 use store::{Store, promises};
 use tempfile::TempDir;
 
@@ -36,6 +37,34 @@ impl Site for EmbeddedSite {
     fn open(&self) -> Box<dyn Store> {
         Box::new(Embedded::open(self.dir.path(), self.options.clone()).unwrap())
     }
+}
+
+/// Sealing is a store over a store, so it promises the same.
+#[derive(Default)]
+struct VaultSite(MemorySite);
+
+#[derive(Debug)]
+struct Still;
+
+impl Stamps for Still {
+    fn stamp(&self) -> Stamp {
+        Stamp { sealed_ns: 0, nonce: [0; 12] }
+    }
+}
+
+impl Site for VaultSite {
+    fn open(&self) -> Box<dyn Store> {
+        let name = KeyName::parse("A").unwrap();
+        let keyring = Keyring::new(vec![(name.clone(), Secret::new(b"bytes".to_vec()))], &name).unwrap();
+        let inner = Arc::from(self.0.open());
+        Box::new(Vault::new(inner, Arc::new(keyring), Ledger::default(), Arc::new(Still)))
+    }
+}
+
+mod vault {
+    use super::*;
+
+    promises!(VaultSite::default());
 }
 
 mod memory {

@@ -12,3 +12,4 @@ mod files;
 mod full_disk;
 mod model;
 mod tutorial;
+mod vectors;

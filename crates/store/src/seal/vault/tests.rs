@@ -1,3 +1,5 @@
+//! The vault over the store in memory: what is sealed, what is counted, what comes up when it cannot be opened.
+
 use std::sync::atomic::AtomicU64;
 
 use super::*;

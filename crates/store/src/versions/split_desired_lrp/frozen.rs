@@ -179,7 +179,7 @@ fn what_cannot_be_read_is_quarantined_with_its_reason() {
     check_quarantine(
         set(TASK, b"0007blue:sealed"),
         3,
-        &expect!["/v1442529338/task/task: the record is sealed with key blue, which this server cannot open"],
+        &expect!["/v1442529338/task/task: the record is sealed with key blue and could not be opened"],
     );
     check_quarantine(
         set(DOMAIN, b"00031442529338:"),
