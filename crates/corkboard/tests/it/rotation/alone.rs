@@ -14,7 +14,7 @@ use crate::upgrade::QUIETLY;
 use crate::upgrade::load::{Load, stock};
 use crate::upgrade::site::{LOOK_AGAIN, PATIENCE, Release, Site};
 
-const KILL_DELAY_MAX_MS: u64 = 1_000;
+const STOP_DELAY_MAX_MS: u64 = 1_000;
 
 fn offline(active: &str, names: &str, pace: u32) -> String {
     let table = table(active, names, pace).replace("[encryption]", "[encryption]\nmode = \"offline\"");
@@ -42,6 +42,7 @@ async fn until_under_way(site: &Site) {
         }
     };
     assert!(tokio::time::timeout(PATIENCE, calling).await.is_ok(), "nobody was told: {}", site.logged());
+    assert_eq!(keys::status(site).await["state"], "rotating");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -55,15 +56,21 @@ async fn offline_nobody_is_served_until_all_records_are_under_the_key() {
     assert_eq!(site.terminate().await, 0);
     Audit::plain(&site).await;
 
-    // From none to A, and from A to B, each killed in the middle.
+    // From none to A, and from A to B, each killed and stopped in the middle.
     for (active, names) in [("A", "A"), ("B", "AB")] {
         let acknowledged = load.tally.acknowledged.load(Ordering::Relaxed);
-        site.spawn(Release::Newest, &offline(active, names, CRAWLING_PER_S));
-        until_under_way(&site).await;
-        tokio::time::sleep(Duration::from_millis(dice.below(KILL_DELAY_MAX_MS))).await;
-        site.kill();
-        let audit = Audit::unsettled(&site).await;
-        assert_eq!((audit.records.len(), audit.under(active) > 0), (2, true), "{audit:#?}");
+        for kills in [true, false] {
+            site.spawn(Release::Newest, &offline(active, names, CRAWLING_PER_S));
+            until_under_way(&site).await;
+            tokio::time::sleep(Duration::from_millis(dice.below(STOP_DELAY_MAX_MS))).await;
+            if kills {
+                site.kill();
+            } else {
+                assert_eq!(site.terminate().await, 0, "{}", site.logged());
+            }
+            let audit = Audit::unsettled(&site).await;
+            assert_eq!((audit.records.len(), audit.under(active) > 0), (2, true), "{audit:#?}");
+        }
         assert_eq!(load.tally.acknowledged.load(Ordering::Relaxed), acknowledged, "nobody was served");
 
         // Whoever is answered is answered after the end.
