@@ -13,6 +13,7 @@ mod pki;
 mod program;
 mod quarantine;
 mod remote;
+mod rotation;
 mod terminal;
 mod up;
 mod upgrade;

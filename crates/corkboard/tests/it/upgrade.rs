@@ -9,15 +9,15 @@ use store::Version;
 mod back;
 mod former;
 mod forward;
-mod load;
+pub(crate) mod load;
 mod refusal;
-mod site;
+pub(crate) mod site;
 mod spoiled;
 
 /// The data version of the former release.
-const FORMER: Version = Version::ALL[Version::ALL.len() - 2];
+pub(crate) const FORMER: Version = Version::ALL[Version::ALL.len() - 2];
 /// Slow enough that a migration can be hit in the middle.
 const SLOWLY: &str = "[migration]\nrecords_per_s_max = 400\n[timing]\nconverge_interval = \"1h\"";
 /// Nothing but the clients changes anything.
-const QUIETLY: &str = "[timing]\nconverge_interval = \"1h\"";
-const MANUALLY: &str = "[migration]\nfinalization = \"manual\"\n[timing]\nconverge_interval = \"1h\"";
+pub(crate) const QUIETLY: &str = "[timing]\nconverge_interval = \"1h\"";
+pub(crate) const MANUALLY: &str = "[migration]\nfinalization = \"manual\"\n[timing]\nconverge_interval = \"1h\"";

@@ -1,8 +1,8 @@
 //! Clients that never stop: each changes records of its own, and knows what was acknowledged.
 //!
 //! A client meets success, or it meets nobody: a refused or broken connection, or a 503 that says what the server is doing,
-//! and these only while no server is there that has answered and may stay. After a break it reads its own records: they
-//! are what was acknowledged, with the one call that was under way carried out whole or not at all.
+//! and these only while no server is there that has answered and may stay. Now and then, and after each break, it reads its own
+//! records: they are what was acknowledged, with the one call that was under way carried out whole or not at all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,27 +20,30 @@ use crate::durability::world::{Op, World};
 
 const CLIENTS: usize = 4;
 const KNOCK_AGAIN: Duration = Duration::from_millis(2);
+/// One call of so many reads.
+const READ_EVERY: u64 = 16;
 /// What makes a migration last for a moment.
 const STOCK_LRPS: usize = 60;
 const STOCK_TASKS: usize = 80;
 
 /// What the clients have met, so that a test cannot pass without having tested anything.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
-    pub(super) acknowledged: AtomicU64,
-    pub(super) in_doubt: AtomicU64,
-    pub(super) turned_away: AtomicU64,
+pub(crate) struct Tally {
+    pub(crate) acknowledged: AtomicU64,
+    pub(crate) in_doubt: AtomicU64,
+    pub(crate) read_back: AtomicU64,
+    pub(crate) turned_away: AtomicU64,
 }
 
-pub(super) struct Load {
-    pub(super) tally: Arc<Tally>,
+pub(crate) struct Load {
+    pub(crate) tally: Arc<Tally>,
     stop: Arc<AtomicBool>,
     clients: Vec<JoinHandle<Customer>>,
 }
 
 impl Load {
     /// Begins to call, whether a server is there or not.
-    pub(super) fn start(site: &Site, dice: &mut Dice) -> Self {
+    pub(crate) fn start(site: &Site, dice: &mut Dice) -> Self {
         let (tally, stop) = (Arc::new(Tally::default()), Arc::new(AtomicBool::new(false)));
         let customer = |number: usize| Customer {
             name: format!("c{number}"),
@@ -61,7 +64,7 @@ impl Load {
     }
 
     /// Until so many more calls were acknowledged.
-    pub(super) async fn more(&self, calls: u64) {
+    pub(crate) async fn more(&self, calls: u64) {
         let until = self.acknowledged() + calls;
         while self.acknowledged() < until {
             // Their panic tells more than a wait without end.
@@ -71,7 +74,7 @@ impl Load {
     }
 
     /// Ends the calls and compares all that was acknowledged with all that is shown.
-    pub(super) async fn check(self, site: &Site, stock: &World) {
+    pub(crate) async fn check(self, site: &Site, stock: &World) {
         self.stop.store(true, Ordering::SeqCst);
         let mut expected = vec![("stock".to_owned(), stock.clone())];
         for client in self.clients {
@@ -89,7 +92,7 @@ impl Load {
 }
 
 /// Records that stay as they are.
-pub(super) async fn stock(site: &Site) -> World {
+pub(crate) async fn stock(site: &Site) -> World {
     let (client, mut world) = (site.client(), World::default());
     let lrps = (0..STOCK_LRPS).map(|at| {
         let (guid, annotation) = (format!("stock-{at}"), "stays".to_owned());
@@ -119,7 +122,8 @@ impl Customer {
         let mut lives = self.lives.subscribe();
         while !stop.load(Ordering::SeqCst) || self.doubt.is_some() {
             let life = *lives.wait_for(|life| life.presence != Presence::Absent).await.unwrap();
-            let outcome = if self.doubt.is_some() { self.settle().await } else { self.change().await };
+            let reads = self.doubt.is_some() || self.dice.below(READ_EVERY) == 0;
+            let outcome = if reads { self.read_back().await } else { self.change().await };
             match outcome {
                 Ok(()) => self.answered(life),
                 Err(error) => {
@@ -145,8 +149,8 @@ impl Customer {
         sent
     }
 
-    /// Reads what became of the call in doubt.
-    async fn settle(&mut self) -> Result<(), ClientError> {
+    /// Reads all that was acknowledged, and what became of the call in doubt.
+    async fn read_back(&mut self) -> Result<(), ClientError> {
         let census = Census {
             lrps: self.client.desired_lrps(DesiredLrPsRequest::default()).await?,
             rows: self.client.actual_lrps(ActualLrPsRequest::default()).await?,
@@ -154,7 +158,11 @@ impl Customer {
             domains: self.client.domains().await?,
         };
         let found = census.world_of(&self.name);
-        let Some(op) = self.doubt.take() else { return Ok(()) };
+        let Some(op) = self.doubt.take() else {
+            assert_eq!(found, self.world, "not what {} was acknowledged", self.name);
+            self.tally.read_back.fetch_add(1, Ordering::Relaxed);
+            return Ok(());
+        };
         let after = self.world.after(&op);
         let whole = found == self.world || found == after;
         let allowed = if op.is_one_step(&self.world) { whole } else { found.is_between(&self.world, &after) };

@@ -27,11 +27,11 @@ use crate::program::{Outcome, finish, program_at, utf8};
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Nothing here takes long, but the machine may be busy.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Presence {
+pub(crate) enum Presence {
     Absent,
     /// It may answer 503, and says why.
     Starting,
@@ -42,21 +42,21 @@ pub(super) enum Presence {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Life {
-    pub(super) number: usize,
-    pub(super) presence: Presence,
+pub(crate) struct Life {
+    pub(crate) number: usize,
+    pub(crate) presence: Presence,
 }
 
-pub(super) struct Site {
-    pub(super) dir: TempDir,
+pub(crate) struct Site {
+    pub(crate) dir: TempDir,
     api: SocketAddr,
     health: SocketAddr,
-    pub(super) lives: watch::Sender<Life>,
+    pub(crate) lives: watch::Sender<Life>,
     child: Option<Child>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Release {
+pub(crate) enum Release {
     Former,
     Newest,
 }
@@ -71,17 +71,17 @@ impl Release {
 }
 
 impl Site {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (lives, _) = watch::channel(Life { number: 0, presence: Presence::Absent });
         Self { dir: TempDir::new().unwrap(), api: free_port(), health: free_port(), lives, child: None }
     }
 
-    pub(super) fn store_dir(&self) -> PathBuf {
+    pub(crate) fn store_dir(&self) -> PathBuf {
         self.dir.path().join("board")
     }
 
     /// Writes the configuration. `more` are tables for it.
-    pub(super) fn configure(&self, more: &str) -> PathBuf {
+    pub(crate) fn configure(&self, more: &str) -> PathBuf {
         let file = self.dir.path().join("board.toml");
         let (api, health) = (self.api, self.health);
         let text = format!("listen = \"{api}\"\nhealth = \"{health}\"\n[store]\ndir = \"board\"\n{more}\n");
@@ -90,7 +90,7 @@ impl Site {
     }
 
     /// Starts a release and returns once its process runs; clients may meet it before it serves.
-    pub(super) fn spawn(&mut self, release: Release, more: &str) {
+    pub(crate) fn spawn(&mut self, release: Release, more: &str) {
         assert!(self.child.is_none(), "one server at a time");
         let file = self.configure(more);
         let log = File::options().create(true).append(true).open(self.log()).unwrap();
@@ -100,7 +100,7 @@ impl Site {
     }
 
     /// Starts a release and waits until it serves.
-    pub(super) async fn start(&mut self, release: Release, more: &str) {
+    pub(crate) async fn start(&mut self, release: Release, more: &str) {
         self.spawn(release, more);
         let waiting = async {
             while self.client().ping().await.is_err() {
@@ -113,13 +113,13 @@ impl Site {
     }
 
     /// Runs a release that must not start.
-    pub(super) fn refused(&self, release: Release, more: &str) -> Outcome {
+    pub(crate) fn refused(&self, release: Release, more: &str) -> Outcome {
         assert!(self.child.is_none());
         finish(&mut program_at(release.binary(), &["bbs", "--config", utf8(&self.configure(more))]))
     }
 
     /// From here on nobody is promised an answer. Clients go on calling.
-    pub(super) fn leave(&self) {
+    pub(crate) fn leave(&self) {
         self.enter(Presence::Leaving);
     }
 
@@ -128,7 +128,7 @@ impl Site {
     }
 
     /// SIGKILL: nothing is flushed, nothing is said.
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.leave();
         let mut child = self.child.take().unwrap();
         child.kill().unwrap();
@@ -137,14 +137,14 @@ impl Site {
     }
 
     /// SIGTERM, and the exit code.
-    pub(super) async fn terminate(&mut self) -> i32 {
+    pub(crate) async fn terminate(&mut self) -> i32 {
         self.leave();
         kill_process(Pid::from_child(self.child.as_ref().unwrap()), Signal::TERM).unwrap();
         self.ended().await
     }
 
     /// Waits for a server that was told to go, and gives its exit code.
-    pub(super) async fn ended(&mut self) -> i32 {
+    pub(crate) async fn ended(&mut self) -> i32 {
         let mut child = self.child.take().unwrap();
         let waiting = async {
             loop {
@@ -162,34 +162,34 @@ impl Site {
         status.code().expect("it was not killed")
     }
 
-    pub(super) fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         let url = format!("http://{}", self.api);
         Client::new(ClientConfig { url, tls: None, timeout: Some(CALL_TIMEOUT), trace_id: None }).unwrap()
     }
 
     /// A command of the newest release, about this server.
-    pub(super) fn run(&self, args: &[&str]) -> Outcome {
+    pub(crate) fn run(&self, args: &[&str]) -> Outcome {
         let url = format!("http://{}", self.api);
         finish(&mut program_at(newest(), &[args, &["--bbsURL", &url]].concat()))
     }
 
     /// The same without a server, on the store.
-    pub(super) fn run_on_store(&self, args: &[&str]) -> Outcome {
+    pub(crate) fn run_on_store(&self, args: &[&str]) -> Outcome {
         let file = self.configure("");
         finish(&mut program_at(newest(), &[args, &["--config", utf8(&file)]].concat()))
     }
 
     /// A document of the operator's API.
-    pub(super) async fn ask(&self, path: &str) -> Result<Value, OperatorError> {
+    pub(crate) async fn ask(&self, path: &str) -> Result<Value, OperatorError> {
         let document = self.client().ask(&Question::get(&format!("/corkboard/v1/{path}"), &[])).await?;
         Ok(serde_json::from_slice(&document).unwrap())
     }
 
-    pub(super) async fn state(&self) -> String {
+    pub(crate) async fn state(&self) -> String {
         self.ask("migration").await.unwrap()["state"].as_str().unwrap().to_owned()
     }
 
-    pub(super) async fn until_state(&self, wanted: &str) {
+    pub(crate) async fn until_state(&self, wanted: &str) {
         let looking = async {
             while self.state().await != wanted {
                 tokio::time::sleep(LOOK_AGAIN).await;
@@ -200,26 +200,26 @@ impl Site {
     }
 
     /// What happened, by name.
-    pub(super) async fn history(&self) -> Vec<String> {
+    pub(crate) async fn history(&self) -> Vec<String> {
         let history = self.ask("history").await.unwrap();
         let entries = history["entries"].as_array().unwrap().iter();
         entries.map(|entry| entry["what"].as_str().unwrap().to_owned()).collect()
     }
 
     /// The store itself, while no server has it.
-    pub(super) fn store(&self) -> Embedded {
+    pub(crate) fn store(&self) -> Embedded {
         assert!(self.child.is_none());
         Embedded::open(self.store_dir(), Options::default()).unwrap()
     }
 
     /// Current and target version of the store, while no server has it.
-    pub(super) async fn versions(&self) -> (DataVersion, DataVersion) {
+    pub(crate) async fn versions(&self) -> (DataVersion, DataVersion) {
         let record = read_root(&self.store()).await.unwrap().version.unwrap();
         (record.current, record.target)
     }
 
     /// Until convergence has looked so many times more.
-    pub(super) async fn passes(&self, more: u64) {
+    pub(crate) async fn passes(&self, more: u64) {
         let until = self.passed().await + more;
         while self.passed().await < until {
             tokio::time::sleep(LOOK_AGAIN).await;
@@ -239,13 +239,13 @@ impl Site {
         self.dir.path().join("log")
     }
 
-    pub(super) fn logged(&self) -> String {
+    pub(crate) fn logged(&self) -> String {
         std::fs::read_to_string(self.log()).unwrap_or_default()
     }
 }
 
 /// What a command that succeeded has printed.
-pub(super) fn done(outcome: &Outcome) -> &str {
+pub(crate) fn done(outcome: &Outcome) -> &str {
     assert_eq!(outcome.code, 0, "{outcome:?}");
     &outcome.stdout
 }
