@@ -3,6 +3,7 @@
 //! A floor is the part of the work that no server can avoid: one synced append, one encrypted round trip, one pass of the
 //! bytes through the cipher and the loopback device. The report divides by them.
 
+mod aes;
 mod disk;
 mod memory;
 mod tls;
@@ -15,7 +16,8 @@ use crate::certificates::Certificates;
 use crate::latency::Summary;
 use crate::table::{Table, grouped, milliseconds};
 
-pub use self::disk::{RECORD_BYTES, sequential_mb_per_s, synced_appends};
+pub use self::aes::{Cipher, cipher, per_call_ns};
+pub use self::disk::{RECORD_BYTES, disk_mb_per_s, disk_ratio, disk_table, synced_appends};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Floors {
