@@ -19,6 +19,16 @@ pub struct Clients {
 }
 
 impl Clients {
+    /// What is as it should be, for the tests of reports.
+    #[cfg(test)]
+    pub(crate) fn example() -> Self {
+        let seen = |p99_ms: f64, max_ms: f64| {
+            let summary = crate::latency::Summary { count: 100, p50_ms: 0.5, p99_ms, max_ms };
+            Seen { writes: summary, reads: summary, ..Seen::default() }
+        };
+        Self { before: seen(2.0, 10.0), during: seen(3.0, 40.0), after: seen(2.0, 10.0) }
+    }
+
     fn windows(&self) -> [&Seen; 3] {
         [&self.before, &self.during, &self.after]
     }

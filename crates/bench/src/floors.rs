@@ -55,6 +55,22 @@ pub async fn measure(dir: &Path, certificates: &Certificates, connections: u64) 
 }
 
 impl Floors {
+    /// A plausible machine, for the tests of reports.
+    #[cfg(test)]
+    pub(crate) fn example() -> Self {
+        let latency = Summary { count: 1, p50_ms: 0.05, p99_ms: 0.1, max_ms: 0.1 };
+        let echo = Echo { per_s: 40_000.0, latency };
+        Self {
+            sync: latency,
+            copy_mb_per_s: 9e3,
+            cipher_mb_per_s: 4e3,
+            echo_one: echo,
+            echo_many: echo,
+            connections: 64,
+            bulk_mb_per_s: 1e3,
+        }
+    }
+
     pub fn table(&self) -> String {
         let echo = |echo: &Echo| {
             let Summary { p50_ms, p99_ms, .. } = echo.latency;

@@ -21,10 +21,14 @@ use crate::quiet::{Quiet, Spent};
 use crate::runs::{self, Online, Run};
 use crate::server::{Encryption, Ending, Server};
 use crate::sizes::Size;
+use crate::stopwatch::Stopwatch;
 use crate::stores;
 
 const ERRAND: [&str; 2] = ["keys", "rotate"];
 const ERRAND_MAX: Duration = Duration::from_secs(1_800);
+const ASK_EVERY: Duration = Duration::from_millis(100);
+/// A count that is wrong for longer is wrong.
+const COUNTED_MAX: Duration = Duration::from_secs(10);
 const NANOS_PER_S: f64 = 1e9;
 
 /// The key that all are under already, and the next one beside it.
@@ -174,14 +178,17 @@ impl Bench<'_> {
         server.ask(&self.certificates, &Question::get("/corkboard/v1/keys", &[])).await
     }
 
-    /// How many records there are, all of them under this key.
+    /// How many records there are, all of them under this key. The server counts now and then, so it may take a moment.
     pub(super) async fn all_under(&self, server: &Server, key: &str) -> anyhow::Result<u64> {
-        let told = self.keys(server).await?;
-        let lines = told["keys"].as_array().cloned().unwrap_or_default();
-        let of_key = lines.iter().find(|line| line["name"] == key).map_or(&Value::Null, |line| &line["records"]);
-        let records = told["records"].as_u64().filter(|records| *records > 0 && of_key == &told["records"]);
-        let settled = told["state"] == "settled" && told["marker"] == key && told["plain_records"] == 0;
-        records.filter(|_| settled).with_context(|| format!("Not all records are under key {key}: {told}"))
+        let watch = Stopwatch::start();
+        loop {
+            let told = self.keys(server).await?;
+            if let Some(records) = all_under(&told, key) {
+                return Ok(records);
+            }
+            anyhow::ensure!(watch.elapsed() < COUNTED_MAX, "Not all records are under key {key}: {told}");
+            tokio::time::sleep(ASK_EVERY).await;
+        }
     }
 
     /// What the last rotation was, which must have ended with all records under this key.
@@ -191,6 +198,14 @@ impl Bench<'_> {
         let seconds = last_rotation_s(&history).with_context(|| format!("The history has no rotation: {history}"))?;
         Ok(Done { seconds, records })
     }
+}
+
+/// How many records the document about keys counts, if all are under this key.
+fn all_under(told: &Value, key: &str) -> Option<u64> {
+    let line = told["keys"].as_array()?.iter().find(|line| line["name"] == key)?;
+    let settled = told["state"] == "settled" && told["marker"] == key && told["plain_records"] == 0;
+    let records = told["records"].as_u64().filter(|_| settled && line["records"] == told["records"])?;
+    (records > 0).then_some(records)
 }
 
 /// `None` also when the last one has not ended.
@@ -225,5 +240,27 @@ mod tests {
         check(&[(begun, 2), (ended, 3), (begun, 10)], None);
         check(&[("created", 1)], None);
         check(&[], None);
+    }
+
+    #[test]
+    fn all_are_under_a_key_only_if_the_marker_the_state_and_the_counts_say_so() {
+        let told = || {
+            let keys = json!([{ "name": "A", "records": 0 }, { "name": "B", "records": 7 }]);
+            json!({ "state": "settled", "marker": "B", "plain_records": 0, "records": 7, "keys": keys })
+        };
+        assert_eq!(all_under(&told(), "B"), Some(7));
+        assert_eq!(all_under(&told(), "A"), None);
+        for (member, value) in [
+            ("state", json!("verifying")),
+            ("marker", json!(null)),
+            ("plain_records", json!(1)),
+            ("records", json!(8)),
+            ("records", json!(0)),
+            ("keys", json!([])),
+        ] {
+            let mut told = told();
+            told[member] = value;
+            assert_eq!(all_under(&told, "B"), None, "{told}");
+        }
     }
 }

@@ -250,9 +250,7 @@ mod tests {
     use super::*;
     use crate::clients::Clients;
     use crate::course::{Course, First, Mark};
-    use crate::floors::{Echo, Floors};
-    use crate::latency::Summary;
-    use crate::load::steady::Seen;
+    use crate::floors::Floors;
     use crate::quiet::Spent;
     use crate::sizes::Size;
 
@@ -268,11 +266,6 @@ mod tests {
         }
     }
 
-    fn seen(p99_ms: f64, max_ms: f64) -> Seen {
-        let summary = Summary { count: 100, p50_ms: 0.5, p99_ms, max_ms };
-        Seen { writes: summary, reads: summary, ..Seen::default() }
-    }
-
     fn good() -> Sized {
         Sized {
             size: Size(500_000),
@@ -282,24 +275,13 @@ mod tests {
             read_only: run(14.0),
             online: run(20.0),
             plain: Run { memory_peak_bytes: 2_000_000_000, ..run(3.0) },
-            clients: Clients { before: seen(2.0, 10.0), during: seen(3.0, 40.0), after: seen(2.0, 10.0) },
+            clients: Clients::example(),
             rollback: Spent { seconds: 20.0, written_bytes: 0, taken_by_others: 0.0 },
         }
     }
 
     fn everything(sized: Sized) -> Measured {
-        let latency = Summary { count: 1, p50_ms: 0.05, p99_ms: 0.1, max_ms: 0.1 };
-        let echo = Echo { per_s: 40_000.0, latency };
-        let floors = Floors {
-            sync: latency,
-            copy_mb_per_s: 9e3,
-            cipher_mb_per_s: 4e3,
-            echo_one: echo,
-            echo_many: echo,
-            connections: 64,
-            bulk_mb_per_s: 1e3,
-        };
-        Measured { floors, disk_mb_per_s: 1_000.0, sizes: vec![sized] }
+        Measured { floors: Floors::example(), disk_mb_per_s: 1_000.0, sizes: vec![sized] }
     }
 
     fn not_met(spoil: impl Fn(&mut Sized)) -> Vec<&'static str> {
