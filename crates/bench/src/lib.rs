@@ -21,6 +21,7 @@ pub mod floors;
 pub mod goals;
 pub mod latency;
 pub mod load;
+pub mod median;
 pub mod migrate;
 pub mod noise;
 pub mod process;

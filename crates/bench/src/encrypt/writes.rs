@@ -13,6 +13,7 @@ use super::{Bench, KEY_A, keys};
 use crate::course::{self, ROTATION};
 use crate::fleet::Fleet;
 use crate::load::{self, Load, Measure, Phase, PhaseReport, Settings};
+use crate::median::median;
 use crate::quiet::Quiet;
 use crate::server::{Ending, Server};
 use crate::sizes::CELLS;
@@ -44,13 +45,7 @@ pub struct Writes {
 impl Writes {
     /// The median of the trials of one kind.
     pub fn median(&self, sealed: bool, figure: impl Fn(&Trial) -> f64) -> f64 {
-        let mut figures = self.figures(sealed, figure);
-        figures.sort_by(f64::total_cmp);
-        match figures.len() {
-            0 => 0.0,
-            count if count % 2 == 1 => figures[count / 2],
-            count => f64::midpoint(figures[count / 2 - 1], figures[count / 2]),
-        }
+        median(self.figures(sealed, figure))
     }
 
     /// How far the trials of one kind are apart, as a share of their median.

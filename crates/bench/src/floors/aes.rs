@@ -5,6 +5,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKe
 use aws_lc_rs::error::Unspecified;
 use serde::Serialize;
 
+use crate::median::median;
 use crate::noise::Noise;
 use crate::stopwatch::Stopwatch;
 
@@ -76,8 +77,7 @@ pub fn per_call_ns(mut call: impl FnMut() -> anyhow::Result<()>) -> anyhow::Resu
             rounds.push(watch.seconds() * 1e9 / f64::from(CALLS_PER_ROUND));
         }
     }
-    rounds.sort_by(f64::total_cmp);
-    Ok(rounds[ROUNDS / 2])
+    Ok(median(rounds))
 }
 
 #[cfg(test)]
