@@ -47,7 +47,7 @@ pub struct EncryptArgs {
     #[arg(long, value_delimiter = ',', default_value = "50k,500k")]
     pub sizes: Vec<Size>,
     /// How often claims and starts are measured without a key and with one
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     pub pairs: u64,
     /// DesiredLRPs of each of those; there are a quarter more instances
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(2..))]

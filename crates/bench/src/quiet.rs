@@ -8,7 +8,9 @@ use crate::process::{Process, busy_seconds};
 use crate::server::Server;
 use crate::stopwatch::Stopwatch;
 
-const ASKED_EVERY: Duration = Duration::from_millis(100);
+/// Others that took more than this many cores have changed the figures.
+const OTHERS_CORES_MAX: f64 = 0.2;
+const ASKED_EVERY: Duration = Duration::from_millis(20);
 
 /// What something took that ended with its process.
 #[derive(Debug, Serialize)]
@@ -58,6 +60,16 @@ impl Quiet {
             taken_by_others: self.taken_by_others(cpu_s - cpu_before_s)?,
         })
     }
+}
+
+/// What a report says of others that took so many cores, if it was too much.
+pub fn note(most: f64) -> String {
+    if most <= OTHERS_CORES_MAX {
+        return String::new();
+    }
+    format!(
+        "- **Others used this machine meanwhile, up to {most:.1} cores, so times and latencies are worse than on a quiet one.**\n"
+    )
 }
 
 fn ourselves() -> Process {

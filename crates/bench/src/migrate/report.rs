@@ -13,18 +13,12 @@ use crate::load::steady::{CLIENTS, READ_EVERY, WRITE_EVERY};
 use crate::process::Machine;
 use crate::runs::Run;
 use crate::sizes::RECORD_BYTES;
-use crate::table::{Table, bytes, grouped, milliseconds};
-use crate::{clients, floors};
+use crate::table::{Table, bytes, cores, grouped, seconds};
+use crate::{clients, floors, quiet};
 
-/// Offline, 500,000 records should take 15 s, and more in proportion. Fewer are not judged: the start of a process counts most.
-const OFFLINE_US_PER_RECORD_MAX: f64 = 30.0;
-const OFFLINE_RECORDS_MIN: u64 = 500_000;
-const DISK_FLOORS_MAX: f64 = 3.0;
 const COPIED_PER_S_MIN: f64 = 20_000.0;
 /// A second copy of everything would double it.
 const MEMORY_RATIO_MAX: f64 = 1.5;
-/// Others that took more than this many cores have changed the figures.
-const OTHERS_CORES_MAX: f64 = 0.2;
 
 pub(super) fn section(machine: &Machine, measured: &Measured) -> String {
     let mut text = format!("{SECTION}\n\n{}\n", head(machine));
@@ -73,18 +67,17 @@ fn head(machine: &Machine) -> String {
 
 fn judge(sized: &Sized, disk_mb_per_s: f64) -> Vec<Goal> {
     let Sized { offline, online, plain, clients, .. } = sized;
-    let (took_s, limit_s) = (offline.course.total_s(), sized.size.0 as f64 * OFFLINE_US_PER_RECORD_MAX / 1e6);
-    let floors = disk_floors(offline, disk_mb_per_s);
     let rate = online.course.records_per_s("sweeping");
     let memory = online.memory_peak_bytes.max(offline.memory_peak_bytes) as f64;
     let growth = memory / (plain.memory_peak_bytes as f64).max(1.0);
     let mut goals = vec![
-        Goal {
-            what: "offline, from the start of the process to migrated",
-            reach: format!("{} or {DISK_FLOORS_MAX:.0}x the disk floor", seconds(limit_s)),
-            measured: format!("{}, {floors:.1}x the disk floor", seconds(took_s)),
-            met: (sized.size.0 >= OFFLINE_RECORDS_MIN).then_some(took_s <= limit_s || floors <= DISK_FLOORS_MAX),
-        },
+        Goal::offline(
+            "offline, from the start of the process to migrated",
+            sized.size,
+            offline.course.total_s(),
+            offline.written_bytes,
+            disk_mb_per_s,
+        ),
         Goal {
             what: "online, copied while clients work",
             reach: format!("{}/s", grouped(COPIED_PER_S_MIN)),
@@ -224,25 +217,12 @@ fn notes(measured: &Measured) -> String {
     }
     let all = measured.sizes.iter().flat_map(runs).map(|(_, run)| run.taken_by_others);
     let most = all.fold(0.0, f64::max);
-    if most > OTHERS_CORES_MAX {
-        let _ = writeln!(
-            text,
-            "- **Others used this machine meanwhile, up to {most:.1} cores, so times and latencies are worse than on a quiet one.**"
-        );
-    }
+    text.push_str(&quiet::note(most));
     for sized in measured.sizes.iter().filter(|sized| !sized.counts()) {
         let (size, why) = (sized.size, sized.clients.first_failure());
         let _ = writeln!(text, "- **At {size} records calls failed, so their latencies mean nothing: {why}.**");
     }
     text
-}
-
-fn seconds(s: f64) -> String {
-    milliseconds(s * 1e3)
-}
-
-fn cores(number: f64) -> String {
-    format!("{number:.1} cores")
 }
 
 #[cfg(test)]

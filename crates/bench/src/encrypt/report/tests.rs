@@ -3,7 +3,7 @@
 use super::*;
 use crate::clients::Clients;
 use crate::course::{Course, First, Mark};
-use crate::encrypt::{Errand, FirstTime, Rotation};
+use crate::encrypt::Rotation;
 use crate::floors::Floors;
 use crate::latency::Summary;
 use crate::load::Measure;
