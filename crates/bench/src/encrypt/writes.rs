@@ -61,6 +61,16 @@ impl Writes {
         1.0 - self.median(true, figure) / self.median(false, figure).max(1e-9)
     }
 
+    /// The least and the most that sealing took away in a pair of trials that followed each other.
+    pub fn costs_of_pairs(&self, figure: impl Fn(&Trial) -> f64) -> (f64, f64) {
+        let cost = |pair: &[Trial]| {
+            let of = |sealed| pair.iter().find(|trial| trial.sealed == sealed).map_or(0.0, &figure);
+            1.0 - of(true) / of(false).max(1e-9)
+        };
+        let costs = self.trials.chunks_exact(2).map(cost);
+        costs.fold((f64::MAX, f64::MIN), |(least, most), cost| (least.min(cost), most.max(cost)))
+    }
+
     fn figures(&self, sealed: bool, figure: impl Fn(&Trial) -> f64) -> Vec<f64> {
         self.trials.iter().filter(|trial| trial.sealed == sealed).map(figure).collect()
     }
