@@ -25,6 +25,8 @@ enum Bench {
     Board,
     /// An upgrade from the former release: how long it takes in every mode, what clients notice, what going back costs
     Migrate,
+    /// Encryption at rest: what it costs a write, and what bringing all records under another key costs in every way
+    Encrypt,
     /// The embedded store against other engines: group commit with real fdatasync, bulk load, open, scan
     Engines,
 }
@@ -65,7 +67,7 @@ fn servers(bench: Bench) -> &'static [&'static [&'static str]] {
         "build.build-dir=\"target\"",
     ];
     match bench {
-        Bench::Board => &[PRESENT],
+        Bench::Board | Bench::Encrypt => &[PRESENT],
         Bench::Migrate => &[PRESENT, FORMER],
         Bench::Engines => &[],
     }
@@ -94,7 +96,10 @@ mod tests {
     #[test]
     fn every_benchmark_says_what_it_measures() {
         let listing = listing();
-        assert_eq!(listing.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["board", "migrate", "engines"]);
+        assert_eq!(
+            listing.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
+            ["board", "migrate", "encrypt", "engines"]
+        );
         assert!(listing.iter().all(|(_, what)| !what.is_empty()));
     }
 }

@@ -18,9 +18,9 @@ use crate::document;
 use crate::fleet::Fleet;
 use crate::floors::{self, Floors};
 use crate::load::{self, Load, Phase, PhaseReport, Settings};
-use crate::migrate;
 use crate::process::Machine;
 use crate::server::{Ending, Launch, Server};
+use crate::{encrypt, migrate};
 
 /// As many as polled the other server.
 const CELLS: u64 = 1_000;
@@ -106,9 +106,11 @@ pub async fn run(args: &BoardArgs, say: &dyn Fn(&str)) -> anyhow::Result<bool> {
     let raw = args.dir.join("board.json");
     std::fs::write(&raw, serde_json::to_string_pretty(&measured)?)?;
     let mut text = report::markdown(&Machine::read(), &measured);
-    if let Some(section) = document::section(&document::read(&args.out)?, migrate::SECTION) {
-        text.push('\n');
-        text.push_str(section);
+    let former = document::read(&args.out)?;
+    for heading in [migrate::SECTION, encrypt::SECTION] {
+        if let Some(section) = document::section(&former, heading) {
+            text = document::with_section(&text, heading, section);
+        }
     }
     std::fs::write(&args.out, text).with_context(|| format!("{} cannot be written", args.out.display()))?;
     say(&format!("report: {}, raw numbers: {}", args.out.display(), raw.display()));
@@ -205,6 +207,7 @@ impl Bench<'_> {
             cells: CELLS,
             converge_interval,
             migration_mode: None,
+            encryption: None,
         };
         launch.start().await
     }

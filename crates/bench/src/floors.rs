@@ -3,6 +3,7 @@
 //! A floor is the part of the work that no server can avoid: one synced append, one encrypted round trip, one pass of the
 //! bytes through the cipher and the loopback device. The report divides by them.
 
+mod aes;
 mod disk;
 mod memory;
 mod tls;
@@ -15,7 +16,8 @@ use crate::certificates::Certificates;
 use crate::latency::Summary;
 use crate::table::{Table, grouped, milliseconds};
 
-pub use self::disk::{RECORD_BYTES, sequential_mb_per_s, synced_appends};
+pub use self::aes::{Cipher, cipher, per_call_ns};
+pub use self::disk::{RECORD_BYTES, disk_mb_per_s, disk_ratio, disk_table, synced_appends};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Floors {
@@ -53,6 +55,22 @@ pub async fn measure(dir: &Path, certificates: &Certificates, connections: u64) 
 }
 
 impl Floors {
+    /// A plausible machine, for the tests of reports.
+    #[cfg(test)]
+    pub(crate) fn example() -> Self {
+        let latency = Summary { count: 1, p50_ms: 0.05, p99_ms: 0.1, max_ms: 0.1 };
+        let echo = Echo { per_s: 40_000.0, latency };
+        Self {
+            sync: latency,
+            copy_mb_per_s: 9e3,
+            cipher_mb_per_s: 4e3,
+            echo_one: echo,
+            echo_many: echo,
+            connections: 64,
+            bulk_mb_per_s: 1e3,
+        }
+    }
+
     pub fn table(&self) -> String {
         let echo = |echo: &Echo| {
             let Summary { p50_ms, p99_ms, .. } = echo.latency;

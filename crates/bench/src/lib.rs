@@ -4,22 +4,31 @@
 //! counted and shown, and a phase with failures is marked as failed instead of being fast. Never shipped.
 //!
 //! Start with [`fleet`] for what the data looks like, [`load`] for what is done with it, and [`board`] for how the
-//! report is written; [`migrate`] measures what an upgrade costs. [`floors`] measures what the machine itself can do, in the same run: without them
-//! a number says nothing. [`engines`] stands alone.
+//! report is written; [`migrate`] measures what an upgrade costs, [`encrypt`] what encryption does and another key. [`floors`]
+//! measures what the machine itself can do, in the same run: without them a number says nothing. [`engines`] stands alone.
 
 pub mod answer;
 pub mod board;
 pub mod certificates;
+pub mod clients;
 pub mod connection;
+pub mod course;
 pub mod document;
+pub mod encrypt;
 pub mod engines;
 pub mod fleet;
 pub mod floors;
+pub mod goals;
 pub mod latency;
 pub mod load;
+pub mod median;
 pub mod migrate;
 pub mod noise;
 pub mod process;
+pub mod quiet;
+pub mod runs;
 pub mod server;
+pub mod sizes;
 pub mod stopwatch;
+pub mod stores;
 pub mod table;

@@ -1,4 +1,5 @@
-//! The command line of the benchmarks: `load`, `board`, `migrate`, `engines`. Exit code 1 when something failed or a phase did.
+//! The command line of the benchmarks: `load`, `board`, `migrate`, `encrypt`, `engines`. Exit code 1 when something failed or
+//! a phase did.
 
 #![expect(
     clippy::print_stdout,
@@ -15,6 +16,7 @@ use api::client::tls::{TlsFiles, client_config};
 use clap::{Args, Parser, Subcommand};
 use corkboard_bench::board::{self, BoardArgs};
 use corkboard_bench::connection::Target;
+use corkboard_bench::encrypt::{self, EncryptArgs};
 use corkboard_bench::engines::{self, EnginesArgs, Kind};
 use corkboard_bench::fleet::Fleet;
 use corkboard_bench::load::{self, Load, Phase, Settings};
@@ -37,6 +39,8 @@ enum Command {
     Board(BoardArgs),
     /// Upgrade filled stores in every mode, and go back; measure what it costs and what clients notice
     Migrate(MigrateArgs),
+    /// Compare writes with and without a key, bring filled stores under another key; measure what it costs
+    Encrypt(EncryptArgs),
     /// Compare storage engines
     Engines(EnginesArgs),
     /// The part of `engines` that is killed
@@ -110,6 +114,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
         Command::Load(args) => runtime()?.block_on(put_load(args)),
         Command::Board(args) => runtime()?.block_on(board::run(&args, &|line| eprintln!("{line}"))),
         Command::Migrate(args) => runtime()?.block_on(migrate::run(&args, &|line| eprintln!("{line}"))),
+        Command::Encrypt(args) => runtime()?.block_on(encrypt::run(&args, &|line| eprintln!("{line}"))),
         Command::Engines(args) => {
             let report = engines::run(&args, &|line| eprintln!("{line}"))?;
             println!("{report}");

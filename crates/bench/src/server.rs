@@ -3,14 +3,18 @@
 //! Who may call it: the benchmarks of the whole server. Everything they know of it comes over its ports and from the kernel.
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::Context;
 use api::Route;
+use api::client::{Client, ClientConfig, Question};
 use bytes::Bytes;
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use url::Url;
@@ -18,18 +22,22 @@ use url::Url;
 use crate::certificates::Certificates;
 use crate::connection::Target;
 use crate::fleet;
+use crate::noise::Noise;
 use crate::process::Process;
 use crate::stopwatch::Stopwatch;
 
 /// A server that takes longer to begin is broken.
 const START_MAX: Duration = Duration::from_secs(120);
 const STOP_MAX: Duration = Duration::from_secs(90);
+/// For one answer to an operator.
+const ASK_MAX: Duration = Duration::from_secs(60);
 /// For one answer of the health port.
 const HEALTH_MAX: Duration = Duration::from_secs(10);
 /// So fine is the time of a start measured.
 const ASK_EVERY: Duration = Duration::from_millis(10);
 const PASS_MAX: Duration = Duration::from_secs(120);
 const DURATION_METRIC: &str = "corkboard_convergence_lrp_duration_seconds";
+const KEY_LETTERS: usize = 43;
 const RUNS_METRIC: &str = "corkboard_convergence_lrp_runs_total";
 
 /// How a server is ended.
@@ -52,6 +60,17 @@ pub struct Launch<'a> {
     pub converge_interval: &'a str,
     /// What clients notice of a migration; `None` leaves it to the server.
     pub migration_mode: Option<&'a str>,
+    /// `None`: records are stored as they are.
+    pub encryption: Option<Encryption<'a>>,
+}
+
+/// With which keys records are sealed. A key is made from its name, so that every copy of a store finds the same one.
+#[derive(Clone, Copy, Debug)]
+pub struct Encryption<'a> {
+    pub active: &'a str,
+    pub keys: &'a [&'a str],
+    /// What clients notice while records are brought under the active key.
+    pub mode: &'a str,
 }
 
 #[derive(Debug)]
@@ -84,15 +103,24 @@ impl Launch<'_> {
 
     /// Starts the server and waits for nothing.
     pub fn spawn(&self) -> anyhow::Result<Server> {
+        self.spawn_command(&["bbs"])
+    }
+
+    /// Starts another command of the same binary with the same configuration. It is no server, and ends by itself.
+    pub fn spawn_command(&self, command: &[&str]) -> anyhow::Result<Server> {
         let (api, health) = (free_address()?, free_address()?);
         fs::write(self.dir.join("cells.jsonl"), fleet::cells_file(self.cells))?;
+        if let Some(encryption) = &self.encryption {
+            encryption.write_keys(self.dir)?;
+        }
         let config = self.dir.join("board.toml");
         fs::write(&config, self.configuration(api, health))?;
         let log = self.dir.join("server.log");
         let (out, err) = (File::create(&log)?, File::options().append(true).open(&log)?);
         let started = Stopwatch::start();
         let child = Command::new(self.binary)
-            .args(["bbs", "--config"])
+            .args(command)
+            .arg("--config")
             .arg(&config)
             .stdin(Stdio::null())
             .stdout(out)
@@ -111,11 +139,32 @@ impl Launch<'_> {
              [store]\nengine = \"embedded\"\ndir = \"store\"\n\n\
              [tls]\nca = {:?}\ncert = {cert:?}\nkey = {key:?}\n\n\
              [timing]\nconverge_interval = \"{}\"\n\n\
-             [cells]\nfile = \"cells.jsonl\"\n{}",
+             [cells]\nfile = \"cells.jsonl\"\n{}{}",
             self.certificates.ca(),
             self.converge_interval,
             migration.unwrap_or_default(),
+            self.encryption.map(|encryption| encryption.tables()).unwrap_or_default(),
         )
+    }
+}
+
+impl Encryption<'_> {
+    fn tables(&self) -> String {
+        let Self { active, mode, keys } = self;
+        let keys: String = keys.iter().map(|name| format!("{name} = {{ file = \"{name}.key\" }}\n")).collect();
+        format!("\n[encryption]\nactive = \"{active}\"\nmode = \"{mode}\"\n\n[encryption.keys]\n{keys}")
+    }
+
+    /// Nobody but their owner may read them, or the server refuses them.
+    fn write_keys(&self, dir: &Path) -> anyhow::Result<()> {
+        for name in self.keys {
+            let seed = name.bytes().fold(0, |seed, byte| seed * 256 + u64::from(byte));
+            let mut file = File::options();
+            let file = file.write(true).create(true).truncate(true).mode(0o600);
+            let path = dir.join(format!("{name}.key"));
+            file.open(path)?.write_all(Noise::new(seed).text(KEY_LETTERS).as_bytes())?;
+        }
+        Ok(())
     }
 }
 
@@ -154,6 +203,17 @@ impl Server {
 
     pub fn url(&self) -> anyhow::Result<Url> {
         Ok(Url::parse(&format!("https://localhost:{}", self.api.port()))?)
+    }
+
+    /// What the server answers to an operator.
+    pub async fn ask(&self, certificates: &Certificates, question: &Question) -> anyhow::Result<Value> {
+        let client = Client::new(ClientConfig {
+            url: self.url()?.to_string(),
+            tls: Some(certificates.client()),
+            timeout: Some(ASK_MAX),
+            trace_id: None,
+        })?;
+        Ok(serde_json::from_slice(&client.ask(question).await?)?)
     }
 
     pub fn process(&self) -> Process {
@@ -203,7 +263,7 @@ impl Server {
     }
 
     /// The status document. Fails as long as the health port is not open.
-    pub async fn status(&self) -> anyhow::Result<serde_json::Value> {
+    pub async fn status(&self) -> anyhow::Result<Value> {
         Ok(serde_json::from_str(&self.health("/status").await?)?)
     }
 

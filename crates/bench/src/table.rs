@@ -64,6 +64,15 @@ pub fn milliseconds(ms: f64) -> String {
     }
 }
 
+pub fn seconds(s: f64) -> String {
+    milliseconds(s * 1e3)
+}
+
+/// Of a processor, for how long it was used in a second.
+pub fn cores(number: f64) -> String {
+    format!("{number:.1} cores")
+}
+
 /// `186 MB`, `185 KB`, decimal units as disks and networks are sold.
 pub fn bytes(count: f64) -> String {
     match count {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Kind, Record};
 use crate::floors::RECORD_BYTES;
 use crate::latency::Latencies;
+use crate::median::median;
 use crate::noise::Noise;
 use crate::stopwatch::Stopwatch;
 use crate::table::{Table, grouped, milliseconds};
@@ -57,7 +58,7 @@ pub(super) fn run(dir: &Path, rounds: u32, length: Duration) -> anyhow::Result<T
             table.row([
                 kind.title().to_owned(),
                 size.to_string(),
-                grouped(median(&mut found.records_per_s)),
+                grouped(median(std::mem::take(&mut found.records_per_s))),
                 milliseconds(latency.p50_ms),
                 milliseconds(latency.p99_ms),
                 milliseconds(latency.max_ms),
@@ -73,20 +74,9 @@ fn draw(noise: &mut Noise, values: &[Vec<u8>]) -> Record {
     (key, values[at].clone())
 }
 
-fn median(numbers: &mut [f64]) -> f64 {
-    numbers.sort_unstable_by(f64::total_cmp);
-    numbers.get(numbers.len() / 2).copied().unwrap_or(0.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_median_is_the_middle() {
-        assert!((median(&mut [3.0, 1.0, 900.0]) - 3.0).abs() < 1e-9);
-        assert!(median(&mut []).abs() < 1e-9);
-    }
 
     #[test]
     fn a_short_run_has_a_row_for_every_engine_and_group() {

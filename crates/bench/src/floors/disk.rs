@@ -6,13 +6,18 @@ use std::path::Path;
 
 use crate::latency::{Latencies, Summary};
 use crate::noise::Noise;
+use crate::sizes::Size;
 use crate::stopwatch::Stopwatch;
+use crate::table::{Table, grouped};
 
 /// A claim with its record, as the store writes it.
 pub const RECORD_BYTES: usize = 1_500;
 const APPENDS: u64 = 2_000;
 /// What is written at a time when only the bytes count.
 const CHUNK_BYTES: usize = 4 * 1024 * 1024;
+/// How much is written to know how fast the disk is: too little would end in a cache.
+const SEQUENTIAL_BYTES_MIN: u64 = 256_000_000;
+const SEQUENTIAL_BYTES_MAX: u64 = 1_000_000_000;
 
 /// Leaves nothing behind.
 pub fn synced_appends(path: &Path) -> anyhow::Result<Summary> {
@@ -30,8 +35,26 @@ pub fn synced_appends(path: &Path) -> anyhow::Result<Summary> {
     Ok(latencies.summary())
 }
 
+/// The same as below, with about as many bytes as the largest store will have.
+pub fn disk_mb_per_s(dir: &Path, sizes: &[Size]) -> anyhow::Result<f64> {
+    let largest = sizes.iter().map(Size::bytes).max().unwrap_or(0);
+    sequential_mb_per_s(&dir.join("floor"), largest.clamp(SEQUENTIAL_BYTES_MIN, SEQUENTIAL_BYTES_MAX))
+}
+
+/// How often the disk could have written the same bytes meanwhile.
+pub fn disk_ratio(seconds: f64, written_bytes: u64, disk_mb_per_s: f64) -> f64 {
+    let floor_s = written_bytes as f64 / 1e6 / disk_mb_per_s.max(1e-9);
+    seconds / floor_s.max(1e-9)
+}
+
+pub fn disk_table(disk_mb_per_s: f64) -> Table {
+    let mut table = Table::new(["floor of the disk", "measured"]);
+    table.row(["one long write, synced at its end", &format!("{} MB/s", grouped(disk_mb_per_s))]);
+    table
+}
+
 /// Megabytes a second of one long write, with the sync at its end. Leaves nothing behind.
-pub fn sequential_mb_per_s(path: &Path, bytes: u64) -> anyhow::Result<f64> {
+fn sequential_mb_per_s(path: &Path, bytes: u64) -> anyhow::Result<f64> {
     let mut file = File::create(path)?;
     let chunk = Noise::new(2).bytes(CHUNK_BYTES);
     let chunks = bytes.div_ceil(CHUNK_BYTES as u64).max(1);

@@ -7,45 +7,33 @@ use std::fmt::Write;
 
 use store::Version;
 
-use super::sizes::RECORD_BYTES;
-use super::{Measured, Run, SECTION, Sized};
-use crate::load::steady::{CLIENTS, READ_EVERY, Seen, WRITE_EVERY};
+use super::{Measured, SECTION, Sized};
+use crate::goals::{self, Goal};
+use crate::load::steady::{CLIENTS, READ_EVERY, WRITE_EVERY};
 use crate::process::Machine;
-use crate::table::{Table, bytes, grouped, milliseconds};
+use crate::runs::Run;
+use crate::sizes::RECORD_BYTES;
+use crate::table::{Table, bytes, cores, grouped, seconds};
+use crate::{clients, floors, quiet};
 
-/// Offline, 500,000 records should take 15 s, and more in proportion. Fewer are not judged: the start of a process counts most.
-const OFFLINE_US_PER_RECORD_MAX: f64 = 30.0;
-const OFFLINE_RECORDS_MIN: u64 = 500_000;
-const DISK_FLOORS_MAX: f64 = 3.0;
 const COPIED_PER_S_MIN: f64 = 20_000.0;
-const STALL_MS_MAX: f64 = 250.0;
-const WRITE_P99_RATIO_MAX: f64 = 2.0;
 /// A second copy of everything would double it.
 const MEMORY_RATIO_MAX: f64 = 1.5;
-/// Others that took more than this many cores have changed the figures.
-const OTHERS_CORES_MAX: f64 = 0.2;
 
 pub(super) fn section(machine: &Machine, measured: &Measured) -> String {
     let mut text = format!("{SECTION}\n\n{}\n", head(machine));
-    let mut goals = Table::new(["records", "goal", "to reach", "measured", "met?"]);
-    for sized in &measured.sizes {
-        for goal in judge(sized, measured.disk_mb_per_s) {
-            let met = match goal.met {
-                Some(true) => "yes",
-                Some(false) => "**no**",
-                None => "not for this size",
-            };
-            goals.row([sized.size.to_string(), goal.what.into(), goal.reach, goal.measured, met.into()]);
-        }
-    }
-    let disk = format!("{} MB/s", grouped(measured.disk_mb_per_s));
-    let mut disk_floor = Table::new(["floor of the disk", "measured"]);
-    disk_floor.row(["one long write, synced at its end", &disk]);
+    let judged = |sized: &Sized| {
+        judge(sized, measured.disk_mb_per_s).into_iter().map(|goal| (Some(sized.size), goal)).collect::<Vec<_>>()
+    };
+    let goals = goals::table(measured.sizes.iter().flat_map(judged));
+    let noticed =
+        clients::table("before, former release", measured.sizes.iter().map(|sized| (sized.size, &sized.clients)));
+    let disk_floor = floors::disk_table(measured.disk_mb_per_s);
     let parts = [
         ("Goals", goals.to_string()),
         ("How long it takes", durations(measured).to_string()),
         ("What clients notice of a start", starts(measured).to_string()),
-        ("What clients notice of an online migration", clients(measured).to_string()),
+        ("What clients notice of an online migration", noticed.to_string()),
         ("Memory and disk", costs(measured).to_string()),
         ("Floors of this machine, measured in the same run", format!("{}\n{disk_floor}", measured.floors.table())),
         ("Notes about migrations", notes(measured)),
@@ -77,75 +65,39 @@ fn head(machine: &Machine) -> String {
     )
 }
 
-struct Goal {
-    what: &'static str,
-    reach: String,
-    measured: String,
-    /// `None` where the goal is for another size.
-    met: Option<bool>,
-}
-
 fn judge(sized: &Sized, disk_mb_per_s: f64) -> Vec<Goal> {
     let Sized { offline, online, plain, clients, .. } = sized;
-    let (took_s, limit_s) = (offline.course.total_s(), sized.size.0 as f64 * OFFLINE_US_PER_RECORD_MAX / 1e6);
-    let floors = disk_floors(offline, disk_mb_per_s);
-    let rate = online.course.copied_per_s();
-    let (idle, during) = (&clients.before, &clients.during);
-    let slower = during.writes.p99_ms / idle.writes.p99_ms.max(1e-9);
+    let rate = online.course.records_per_s("sweeping");
     let memory = online.memory_peak_bytes.max(offline.memory_peak_bytes) as f64;
     let growth = memory / (plain.memory_peak_bytes as f64).max(1.0);
-    let unavailable = during.unavailable + clients.after.unavailable;
-    vec![
-        Goal {
-            what: "offline, from the start of the process to migrated",
-            reach: format!("{} or {DISK_FLOORS_MAX:.0}x the disk floor", seconds(limit_s)),
-            measured: format!("{}, {floors:.1}x the disk floor", seconds(took_s)),
-            met: (sized.size.0 >= OFFLINE_RECORDS_MIN).then_some(took_s <= limit_s || floors <= DISK_FLOORS_MAX),
-        },
+    let mut goals = vec![
+        Goal::offline(
+            "offline, from the start of the process to migrated",
+            sized.size,
+            offline.course.total_s(),
+            offline.written_bytes,
+            disk_mb_per_s,
+        ),
         Goal {
             what: "online, copied while clients work",
             reach: format!("{}/s", grouped(COPIED_PER_S_MIN)),
             measured: format!("{}/s", grouped(rate)),
             met: Some(rate >= COPIED_PER_S_MIN),
         },
-        Goal {
-            what: "online, 503 after the first success",
-            reach: "0".into(),
-            measured: format!(
-                "{unavailable}, other failures {}",
-                during.failures + clients.after.failures - unavailable
-            ),
-            met: Some(during.failures + clients.after.failures == 0 && during.writes.count > 0),
-        },
-        Goal {
-            what: "online, longest stall of a request",
-            reach: format!("{STALL_MS_MAX:.0} ms"),
-            measured: milliseconds(during.longest_ms()),
-            met: Some(during.longest_ms() < STALL_MS_MAX),
-        },
-        Goal {
-            what: "online, p99 of writes",
-            reach: format!("{WRITE_P99_RATIO_MAX:.0}x before"),
-            measured: format!(
-                "{slower:.1}x: {} after {}",
-                milliseconds(during.writes.p99_ms),
-                milliseconds(idle.writes.p99_ms)
-            ),
-            met: Some(slower < WRITE_P99_RATIO_MAX),
-        },
-        Goal {
-            what: "peak memory, the most of offline and online",
-            reach: format!("{MEMORY_RATIO_MAX:.1}x a plain start"),
-            measured: format!("{growth:.2}x: {}", bytes(memory)),
-            met: Some(growth < MEMORY_RATIO_MAX),
-        },
-    ]
+    ];
+    goals.extend(clients.goals());
+    goals.push(Goal {
+        what: "peak memory, the most of offline and online",
+        reach: format!("{MEMORY_RATIO_MAX:.1}x a plain start"),
+        measured: format!("{growth:.2}x: {}", bytes(memory)),
+        met: Some(growth < MEMORY_RATIO_MAX),
+    });
+    goals
 }
 
 /// How often the disk could have written the same bytes meanwhile.
 fn disk_floors(run: &Run, disk_mb_per_s: f64) -> f64 {
-    let floor_s = run.written_bytes as f64 / 1e6 / disk_mb_per_s.max(1e-9);
-    run.course.total_s() / floor_s.max(1e-9)
+    floors::disk_ratio(run.course.total_s(), run.written_bytes, disk_mb_per_s)
 }
 
 fn runs(sized: &Sized) -> [(&'static str, &Run); 4] {
@@ -176,7 +128,7 @@ fn durations(measured: &Measured) -> Table {
                 seconds(course.lasted_s("sweeping")),
                 seconds(verify_s),
                 seconds(course.lasted_s("cleaning")),
-                grouped(course.copied_per_s()),
+                grouped(course.records_per_s("sweeping")),
                 cores(*taken_by_others),
             ]);
         }
@@ -203,40 +155,6 @@ fn starts(measured: &Measured) -> Table {
                 beyond(first.read_s, plain.read_s),
                 beyond(first.write_s, plain.write_s),
             ]);
-        }
-    }
-    table
-}
-
-fn clients(measured: &Measured) -> Table {
-    let mut table = Table::new([
-        "records",
-        "when",
-        "writes",
-        "p50",
-        "p99",
-        "longest",
-        "lists of a cell",
-        "p50",
-        "p99",
-        "longest",
-        "503",
-        "other failures",
-    ]);
-    for sized in &measured.sizes {
-        let windows = [
-            ("before, former release", &sized.clients.before),
-            ("during", &sized.clients.during),
-            ("after", &sized.clients.after),
-        ];
-        for (when, Seen { writes, reads, failures, unavailable, .. }) in windows {
-            let mut row = vec![sized.size.to_string(), when.to_owned()];
-            for summary in [writes, reads] {
-                row.push(grouped(summary.count as f64));
-                row.extend([summary.p50_ms, summary.p99_ms, summary.max_ms].map(milliseconds));
-            }
-            row.extend([grouped(*unavailable as f64), grouped((failures - unavailable) as f64)]);
-            table.row(row);
         }
     }
     table
@@ -299,36 +217,22 @@ fn notes(measured: &Measured) -> String {
     }
     let all = measured.sizes.iter().flat_map(runs).map(|(_, run)| run.taken_by_others);
     let most = all.fold(0.0, f64::max);
-    if most > OTHERS_CORES_MAX {
-        let _ = writeln!(
-            text,
-            "- **Others used this machine meanwhile, up to {most:.1} cores, so times and latencies are worse than on a quiet one.**"
-        );
-    }
+    text.push_str(&quiet::note(most));
     for sized in measured.sizes.iter().filter(|sized| !sized.counts()) {
-        let Sized { size, clients, .. } = sized;
-        let first =
-            [&clients.before, &clients.during, &clients.after].into_iter().find_map(|seen| seen.first_failure.clone());
-        let why = first.unwrap_or_else(|| "no call was made".to_owned());
+        let (size, why) = (sized.size, sized.clients.first_failure());
         let _ = writeln!(text, "- **At {size} records calls failed, so their latencies mean nothing: {why}.**");
     }
     text
 }
 
-fn seconds(s: f64) -> String {
-    milliseconds(s * 1e3)
-}
-
-fn cores(number: f64) -> String {
-    format!("{number:.1} cores")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::floors::{Echo, Floors};
-    use crate::latency::Summary;
-    use crate::migrate::{Clients, Course, First, Mark, Rollback, Size};
+    use crate::clients::Clients;
+    use crate::course::{Course, First, Mark};
+    use crate::floors::Floors;
+    use crate::quiet::Spent;
+    use crate::sizes::Size;
 
     fn run(total_s: f64) -> Run {
         let marks = [("loading", 0.1), ("sweeping", 2.0), ("verifying", 10.0), ("cleaning", 11.0), ("none", total_s)];
@@ -342,11 +246,6 @@ mod tests {
         }
     }
 
-    fn seen(p99_ms: f64, max_ms: f64) -> Seen {
-        let summary = Summary { count: 100, p50_ms: 0.5, p99_ms, max_ms };
-        Seen { writes: summary, reads: summary, ..Seen::default() }
-    }
-
     fn good() -> Sized {
         Sized {
             size: Size(500_000),
@@ -356,30 +255,19 @@ mod tests {
             read_only: run(14.0),
             online: run(20.0),
             plain: Run { memory_peak_bytes: 2_000_000_000, ..run(3.0) },
-            clients: Clients { before: seen(2.0, 10.0), during: seen(3.0, 40.0), after: seen(2.0, 10.0) },
-            rollback: Rollback { seconds: 20.0, taken_by_others: 0.0 },
+            clients: Clients::example(),
+            rollback: Spent { seconds: 20.0, written_bytes: 0, taken_by_others: 0.0 },
         }
     }
 
     fn everything(sized: Sized) -> Measured {
-        let latency = Summary { count: 1, p50_ms: 0.05, p99_ms: 0.1, max_ms: 0.1 };
-        let echo = Echo { per_s: 40_000.0, latency };
-        let floors = Floors {
-            sync: latency,
-            copy_mb_per_s: 9e3,
-            cipher_mb_per_s: 4e3,
-            echo_one: echo,
-            echo_many: echo,
-            connections: 64,
-            bulk_mb_per_s: 1e3,
-        };
-        Measured { floors, disk_mb_per_s: 1_000.0, sizes: vec![sized] }
+        Measured { floors: Floors::example(), disk_mb_per_s: 1_000.0, sizes: vec![sized] }
     }
 
     fn not_met(spoil: impl Fn(&mut Sized)) -> Vec<&'static str> {
         let mut sized = good();
         spoil(&mut sized);
-        judge(&sized, 1_000.0).into_iter().filter(|goal| goal.met == Some(false)).map(|goal| goal.what).collect()
+        goals::not_met(judge(&sized, 1_000.0))
     }
 
     #[test]

@@ -1,7 +1,10 @@
-//! The load generator against a server that answers from a script, the binary itself, and an upgrade of real servers.
+//! The load generator against a server that answers from a script, the binary itself, and real servers, small: an upgrade, and
+//! another key.
 
 #![expect(clippy::unwrap_used, reason = "the functions around the tests are tests too")]
 
+mod binaries;
+mod encrypt;
 mod load;
 mod migrate;
 mod program;

@@ -1,4 +1,5 @@
-//! Follows a server from the start of its process until its records are of the newest data version, and notes when what began.
+//! Follows a server from the start of its process until its records are as they should be, of the newest data version or
+//! under the active key, and notes when what began.
 //!
 //! The server is asked on its health port, which answers in every phase. So times are as fine as the questions are frequent.
 
@@ -18,9 +19,33 @@ use crate::stopwatch::Stopwatch;
 /// long course is asked less often and is still known to one part in a hundred.
 const ASK_EVERY_MIN: Duration = Duration::from_millis(10);
 const ASK_SHARE: u32 = 100;
-/// A migration that has not ended by then is broken.
+/// What has not ended by then is broken.
 const COURSE_MAX: Duration = Duration::from_secs(1_800);
+/// How often somebody who waits is told how far it is.
+const WORD_EVERY: Duration = Duration::from_secs(5);
 const PROBE_TTL_S: u32 = 3_600;
+
+/// What is followed, as the status document tells it.
+#[derive(Debug)]
+pub struct Subject {
+    /// The member of the document. Before it is there, the phase of the server is the state.
+    part: &'static str,
+    /// The state in which `total` is what has to be rewritten.
+    rewriting: &'static str,
+    over: &'static str,
+    /// States from which it does not go on by itself.
+    stuck: &'static [&'static str],
+}
+
+pub const MIGRATION: Subject = Subject {
+    part: "migration",
+    rewriting: "sweeping",
+    over: "none",
+    stuck: &["held", "failed", "blocked", "paused", "ready"],
+};
+
+pub const ROTATION: Subject =
+    Subject { part: "encryption", rewriting: "rotating", over: "settled", stuck: &["off", "unfinished", "blocked"] };
 
 /// When the server was first seen in a state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,7 +58,7 @@ pub struct Mark {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Course {
     pub marks: Vec<Mark>,
-    /// What the server said it has to copy.
+    /// What the server said it has to rewrite while it serves.
     pub records: u64,
 }
 
@@ -42,11 +67,10 @@ impl Course {
         self.marks.last().map_or(0.0, |mark| mark.at_s)
     }
 
-    /// How long a state lasted; 0 when it was over between two questions.
+    /// How long a state lasted, each time it was entered; 0 when it was over between two questions.
     pub fn lasted_s(&self, state: &str) -> f64 {
-        let at = self.marks.iter().position(|mark| mark.state == state);
-        let ends = at.and_then(|at| self.marks.get(at + 1));
-        ends.zip(at).map_or(0.0, |(next, at)| next.at_s - self.marks[at].at_s)
+        let lasted = |pair: &[Mark]| if pair[0].state == state { pair[1].at_s - pair[0].at_s } else { 0.0 };
+        self.marks.windows(2).map(lasted).sum()
     }
 
     /// Before the first state of a migration: opening the store and reading the records.
@@ -54,14 +78,18 @@ impl Course {
         self.marks.iter().find(|mark| !is_start(&mark.state)).map_or(0.0, |mark| mark.at_s)
     }
 
-    pub fn copied_per_s(&self) -> f64 {
-        self.records as f64 / self.lasted_s("sweeping").max(1e-3)
+    /// Records that were rewritten in a second of that state.
+    pub fn records_per_s(&self, state: &str) -> f64 {
+        self.records as f64 / self.lasted_s(state).max(1e-3)
     }
 
-    fn note(&mut self, state: &str, at_s: f64) {
-        if self.marks.last().is_none_or(|mark| mark.state != state) {
+    /// Whether the state is a new one.
+    fn note(&mut self, state: &str, at_s: f64) -> bool {
+        let is_new = self.marks.last().is_none_or(|mark| mark.state != state);
+        if is_new {
             self.marks.push(Mark { state: state.to_owned(), at_s });
         }
+        is_new
     }
 }
 
@@ -74,32 +102,40 @@ fn is_start(state: &str) -> bool {
     matches!(state, "waiting" | "loading" | "serving")
 }
 
-/// Follows until no migration is under way any more.
-pub(super) async fn follow(server: &mut Server) -> anyhow::Result<Course> {
+/// Follows until it is over.
+pub async fn follow(server: &mut Server, subject: &Subject, say: &dyn Fn(&str)) -> anyhow::Result<Course> {
+    let Subject { part, rewriting, over, stuck } = subject;
     let mut course = Course::default();
-    let watch = server.started();
+    let (watch, mut last_word) = (server.started(), Stopwatch::start());
     while watch.elapsed() < COURSE_MAX {
         server.must_run()?;
         if let Ok(status) = server.status().await {
-            let migration = &status["migration"];
-            let state = migration["state"].as_str().or(status["phase"].as_str()).unwrap_or("unknown");
-            course.note(state, watch.seconds());
-            match state {
-                "none" => return Ok(course),
-                "sweeping" => course.records = course.records.max(migration["total"].as_u64().unwrap_or(0)),
-                "held" | "failed" | "blocked" | "paused" | "ready" => {
-                    anyhow::bail!("The migration is {state}: {}", explanation(migration))
-                }
-                _ => {}
+            let told = &status[part];
+            let state = told["state"].as_str().or(status["phase"].as_str()).unwrap_or("unknown");
+            if course.note(state, watch.seconds()) || last_word.elapsed() > WORD_EVERY {
+                last_word = Stopwatch::start();
+                say(&format!("  {:6.1} s: {state}{}", watch.seconds(), progress(told)));
             }
+            if state == *rewriting {
+                course.records = course.records.max(told["total"].as_u64().unwrap_or(0));
+            }
+            if state == *over {
+                return Ok(course);
+            }
+            let why = told["explanation"].as_str().unwrap_or("it does not say why");
+            anyhow::ensure!(!stuck.contains(&state), "The {part} is {state}: {why}");
         }
         rest(watch).await;
     }
-    anyhow::bail!("The migration has not ended after {COURSE_MAX:?}; it is at {:?}", course.marks.last())
+    anyhow::bail!("The {part} has not ended after {COURSE_MAX:?}; it is at {:?}", course.marks.last())
 }
 
-fn explanation(migration: &Value) -> &str {
-    migration["explanation"].as_str().unwrap_or("it does not say why")
+/// Empty where nothing is counted.
+fn progress(told: &Value) -> String {
+    match (told["done"].as_u64(), told["total"].as_u64()) {
+        (Some(done), Some(total)) if total > 0 => format!(", {done} of {total} records"),
+        _ => String::new(),
+    }
 }
 
 /// From the start of the process to the first call that succeeded.
@@ -109,7 +145,7 @@ pub struct First {
     pub write_s: f64,
 }
 
-pub(super) async fn first_calls(target: &Target, watch: Stopwatch) -> First {
+pub async fn first_calls(target: &Target, watch: Stopwatch) -> First {
     let read = first_success(target, Route::DesiredLrpByProcessGuid, fleet::desired_lrp_by_guid(0), watch);
     let write = first_success(target, Route::UpsertDomain, fleet::refresh_probe_domain(PROBE_TTL_S), watch);
     let (read_s, write_s) = tokio::join!(read, write);
@@ -141,17 +177,19 @@ mod tests {
             ("sweeping", 2.0),
             ("sweeping", 3.0),
             ("verifying", 4.0),
+            ("loading", 5.0),
             ("none", 9.0),
         ] {
             course.note(state, at_s);
         }
-        assert_eq!(course.marks.len(), 5);
+        assert_eq!(course.marks.len(), 6);
         assert_eq!((course.load_s(), course.total_s()), (2.0, 9.0));
         assert_eq!(
-            ["sweeping", "verifying", "cleaning", "none"].map(|state| course.lasted_s(state)),
-            [2.0, 5.0, 0.0, 0.0]
+            ["loading", "sweeping", "verifying", "cleaning", "none"].map(|state| course.lasted_s(state)),
+            [5.5, 2.0, 1.0, 0.0, 0.0],
+            "a state that came twice lasted twice"
         );
-        assert!((course.copied_per_s() - 500.0).abs() < 1e-9);
+        assert!((course.records_per_s("sweeping") - 500.0).abs() < 1e-9);
         assert_eq!(Course::default().total_s(), 0.0);
     }
 }

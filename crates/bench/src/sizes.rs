@@ -6,14 +6,16 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
+use crate::fleet::Fleet;
 use crate::table::grouped;
 
+pub const CELLS: u64 = 1_000;
 const THOUSAND: u64 = 1_000;
 const MILLION: u64 = 1_000_000;
 /// Fewer would leave a kind of records out.
 const RECORDS_MIN: u64 = 100;
 /// Average of the mix: what a DesiredLRP, an instance and a task take on the wire, which is about what they take on disk.
-pub(super) const RECORD_BYTES: u64 = 2_400;
+pub const RECORD_BYTES: u64 = 2_400;
 
 /// So many records in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -22,6 +24,10 @@ pub struct Size(pub u64);
 impl Size {
     pub fn lrps(&self) -> u64 {
         self.0 * 2 / 5
+    }
+
+    pub fn fleet(&self) -> Fleet {
+        Fleet { lrps: self.lrps(), cells: CELLS }
     }
 
     pub fn tasks(&self) -> u64 {
@@ -58,7 +64,6 @@ impl FromStr for Size {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fleet::Fleet;
 
     #[test]
     fn sizes_are_read_as_people_write_them() {
@@ -75,8 +80,7 @@ mod tests {
     fn the_parts_make_up_the_whole() {
         for records in [100, 2_000, 10_000, 1_000_000] {
             let size = Size(records);
-            let instances = Fleet { lrps: size.lrps(), cells: 10 }.instances();
-            assert_eq!(size.lrps() + instances + size.tasks(), records);
+            assert_eq!(size.lrps() + size.fleet().instances() + size.tasks(), records);
         }
     }
 }
