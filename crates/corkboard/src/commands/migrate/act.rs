@@ -155,7 +155,12 @@ pub(super) async fn act(
     said(console, &document, &message, next.as_deref())
 }
 
-pub(crate) fn said(console: &mut Console, document: &Document, message: &str, next: Option<&str>) -> Result<u8, CommandError> {
+pub(crate) fn said(
+    console: &mut Console,
+    document: &Document,
+    message: &str,
+    next: Option<&str>,
+) -> Result<u8, CommandError> {
     if console.is_json() {
         console.line(&document.one_line())?;
     } else {
