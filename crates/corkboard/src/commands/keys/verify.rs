@@ -139,17 +139,20 @@ mod tests {
                   A    12,000   2026-11-14 23:58:20  /v1794700800/task/once
             "#]],
         );
-        check(&format!(r#"{NONE},"records":0,"bytes":0,"broken":[],"broken_total":0,"keys":{{}}"#), &expect![[r#"
+        check(
+            &format!(r#"{NONE},"records":0,"bytes":0,"broken":[],"broken_total":0,"keys":{{}}"#),
+            &expect![[r#"
             All 0 records (0 bytes) can be opened. Looked at on 2026-11-15 00:00:00 UTC; nothing was changed.
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn what_cannot_be_opened_is_named() {
         check(
-            r#""records":3,"bytes":999,"plain":{"records":1,"oldest_ns":null,"oldest_id":null,"ids":["/v1/task/p"]},
+            r#""records":1203,"bytes":999,"plain":{"records":1,"oldest_ns":null,"oldest_id":null,"ids":["/v1/task/p"]},
                "keys":{"A":{"records":1,"oldest_ns":0,"oldest_id":"/v1/task/a","ids":["/v1/task/a"]},
-                       "B":{"records":1,"oldest_ns":1794700700000000000,"oldest_id":"/v1/task/b","ids":["/v1/task/b"]}},
+                       "B":{"records":1201,"oldest_ns":1794700700000000000,"oldest_id":"/v1/task/b","ids":["/v1/task/b"]}},
                "broken":[{"id":"/v1/task/a","key":"A","why":"the record is sealed with key A and is cut off"}],
                "broken_total":1200"#,
             &expect![[r#"

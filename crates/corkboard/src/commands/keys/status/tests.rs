@@ -134,7 +134,10 @@ fn blocked_names_the_records_and_the_commands() {
             "blocked":[{{"id":"/v1/task/it's","key":"A","why":"the record is sealed with key A and is cut off"}}{more}]}}"#
         )
     };
-    check(&json(""), 12, &expect![[r#"
+    check(
+        &json(""),
+        12,
+        &expect![[r#"
         Encryption at rest: BLOCKED
 
           records cannot be opened
@@ -155,7 +158,8 @@ fn blocked_names_the_records_and_the_commands() {
           warning: 3 records are not encrypted
 
         Next: corkboard quarantine list
-    "#]]);
+    "#]],
+    );
     let many = screen(&read(&json(&others)), NOW_NS);
     assert_eq!(many.matches("blocked by: ").count(), BLOCKED_SHOWN_MAX);
     assert!(many.contains("\n  and 2 more; --json names them\n"), "{many}");
@@ -164,7 +168,10 @@ fn blocked_names_the_records_and_the_commands() {
 #[test]
 fn off_says_how_to_begin() {
     let off = serde_json::to_string(&bbs::keys::KeysStatus::off()).unwrap();
-    check(&off, 0, &expect![[r#"
+    check(
+        &off,
+        0,
+        &expect![[r#"
         Encryption at rest: off
 
           no encryption is configured: records are stored as they are, and whoever reads the disk reads them
@@ -172,7 +179,8 @@ fn off_says_how_to_begin() {
           warning: records are not encrypted at rest
 
         Next: corkboard keys generate
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -217,5 +225,6 @@ fn every_state_has_its_word_and_its_code() {
         verifying  10  verifying
         checking   10  checking
         blocked    12  BLOCKED
-        pondering  10  in a state that this command does not know"#]].assert_eq(&lines.join("\n"));
+        pondering  10  in a state that this command does not know"#]]
+    .assert_eq(&lines.join("\n"));
 }
