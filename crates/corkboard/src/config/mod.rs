@@ -102,9 +102,10 @@ pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
 }
 
 fn read_keys(keys: &KeySpec, path: &Path) -> Result<Arc<Keyring>, Vec<(String, String)>> {
-    if keys.is_inline() {
+    if let Some(name) = keys.inline() {
         let mode = std::fs::metadata(path).map_or(0, |meta| meta.permissions().mode());
-        encryption::refuse_readable_by_others(path, mode).map_err(|what| vec![("encryption.keys".to_owned(), what)])?;
+        encryption::refuse_readable_by_others(path, mode)
+            .map_err(|what| vec![(format!("encryption.keys.{name}"), what)])?;
     }
     keys.keyring()
 }

@@ -31,7 +31,8 @@ fn check(script: &[Line<'_>], args: &[&str], expected: &Expect) {
 }
 
 fn status(state: &str, members: &str) -> String {
-    format!(r#"{{"state":"{state}","explanation":"It is {state}.","active":"B","marker":null{members}}}"#)
+    let marker = if state == "settled" { r#""B""# } else { "null" };
+    format!(r#"{{"state":"{state}","explanation":"It is {state}.","active":"B","marker":{marker}{members}}}"#)
 }
 
 fn begun(keys: &str) -> String {
@@ -44,30 +45,42 @@ const FREE: &str = r#","keys":[{"name":"A","active":false,"configured":true,"nee
 fn status_in_words_and_in_json() {
     let settled = status("settled", FREE);
     let script = [(STATUS, 200, settled.as_str())];
-    check(&script, &["keys", "status"], &expect![[r#"
-        Encryption at rest: settled
+    check(
+        &script,
+        &["keys", "status"],
+        &expect![[r#"
+            Encryption at rest: settled
 
-          It is settled.
+              It is settled.
 
-          marker    the store does not say that all records are under one key
+              marker    the store says that all records are under key B
 
-          KEY  ROLE   RECORDS  WRITES (OF WHAT IS SAFE)  OLDEST RECORD (UTC)
-          A    opens  0        7 (< 1 %)
+              KEY  ROLE   RECORDS  WRITES (OF WHAT IS SAFE)  OLDEST RECORD (UTC)
+              A    opens  0        7 (< 1 %)
 
-          A: 0 records, safe to remove
-        = 0
-        < GET /corkboard/v1/keys
-    "#]]);
-    check(&script, &["keys", "status", "--json"], &expect![[r#"
-        {"state":"settled","explanation":"It is settled.","active":"B","marker":null,"keys":[{"name":"A","active":false,"configured":true,"needed":false,"records":0,"writes":7,"writes_max":4294967296,"oldest_record_ns":null,"since_ns":1,"safe_to_remove":true,"verdict":"A: 0 records, safe to remove","blocked_by":[]}]}
-        = 0
-        < GET /corkboard/v1/keys
-    "#]]);
-    check(&[(STATUS, 200, &status("blocked", ""))], &["keys", "status", "--json"], &expect![[r#"
+              A: 0 records, safe to remove
+            = 0
+            < GET /corkboard/v1/keys
+        "#]],
+    );
+    check(
+        &script,
+        &["keys", "status", "--json"],
+        &expect![[r#"
+            {"state":"settled","explanation":"It is settled.","active":"B","marker":"B","keys":[{"name":"A","active":false,"configured":true,"needed":false,"records":0,"writes":7,"writes_max":4294967296,"oldest_record_ns":null,"since_ns":1,"safe_to_remove":true,"verdict":"A: 0 records, safe to remove","blocked_by":[]}]}
+            = 0
+            < GET /corkboard/v1/keys
+        "#]],
+    );
+    check(
+        &[(STATUS, 200, &status("blocked", ""))],
+        &["keys", "status", "--json"],
+        &expect![[r#"
         {"state":"blocked","explanation":"It is blocked.","active":"B","marker":null}
         = 12
         < GET /corkboard/v1/keys
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -102,7 +115,10 @@ fn a_watch_ends_when_settled_or_blocked() {
         (STATUS, 200, &status("verifying", "")),
         (STATUS, 200, &status("blocked", "")),
     ];
-    check(&script, &["keys", "status", "--watch"], &expect![[r#"
+    check(
+        &script,
+        &["keys", "status", "--watch"],
+        &expect![[r#"
         {"state":"rotating","explanation":"It is rotating.","active":"B","marker":null,"done":1,"total":9,"elapsed_s":1,"rate_per_s":1.5}
         {"state":"rotating","explanation":"It is rotating.","active":"B","marker":null,"done":2,"total":9,"elapsed_s":3,"rate_per_s":3.5}
         {"state":"verifying","explanation":"It is verifying.","active":"B","marker":null}
@@ -114,7 +130,8 @@ fn a_watch_ends_when_settled_or_blocked() {
         < GET /corkboard/v1/keys
         < GET /corkboard/v1/keys
         < GET /corkboard/v1/keys
-    "#]]);
+    "#]],
+    );
     let operator = Operator::new(&[
         (STATUS, 200, &at(1, 1)),
         (STATUS, 200, &status("verifying", r#","done":5,"total":9,"eta_s":2,"rate_per_s":3.0"#)),
@@ -130,8 +147,9 @@ fn a_watch_ends_when_settled_or_blocked() {
 
           It is settled.
 
-          marker    the store does not say that all records are under one key
-    "#]].assert_eq(&shown.replace("\r\x1b[2K", "<redrawn>"));
+          marker    the store says that all records are under key B
+    "#]]
+    .assert_eq(&shown.replace("\r\x1b[2K", "<redrawn>"));
     assert_eq!(code, 0);
 }
 
@@ -148,26 +166,38 @@ fn rotate_begins_and_may_be_followed() {
     let rotating = status("rotating", r#","next":"corkboard keys status --watch""#);
     let script = [(ROTATE, 200, begun(&rotating)), (STATUS, 200, rotating), (STATUS, 200, status("settled", FREE))];
     let script: Vec<Line<'_>> = script.iter().map(|(question, code, body)| (*question, *code, body.as_str())).collect();
-    check(&script, &["keys", "rotate"], &expect![[r#"
+    check(
+        &script,
+        &["keys", "rotate"],
+        &expect![[r#"
         records are being brought under key B
         Next: corkboard keys status --watch
         = 0
         < POST /corkboard/v1/keys/rotate {}
-    "#]]);
-    check(&script, &["keys", "rotate", "--json"], &expect![[r#"
+    "#]],
+    );
+    check(
+        &script,
+        &["keys", "rotate", "--json"],
+        &expect![[r#"
         {"message":"records are being brought under key B","keys":{"state":"rotating","explanation":"It is rotating.","active":"B","marker":null,"next":"corkboard keys status --watch"}}
         = 0
         < POST /corkboard/v1/keys/rotate {}
-    "#]]);
-    check(&script, &["keys", "rotate", "--watch", "--json"], &expect![[r#"
-        {"message":"records are being brought under key B","keys":{"state":"rotating","explanation":"It is rotating.","active":"B","marker":null,"next":"corkboard keys status --watch"}}
-        {"state":"rotating","explanation":"It is rotating.","active":"B","marker":null,"next":"corkboard keys status --watch"}
-        {"state":"settled","explanation":"It is settled.","active":"B","marker":null,"keys":[{"name":"A","active":false,"configured":true,"needed":false,"records":0,"writes":7,"writes_max":4294967296,"oldest_record_ns":null,"since_ns":1,"safe_to_remove":true,"verdict":"A: 0 records, safe to remove","blocked_by":[]}]}
-        = 0
-        < POST /corkboard/v1/keys/rotate {}
-        < GET /corkboard/v1/keys
-        < GET /corkboard/v1/keys
-    "#]]);
+    "#]],
+    );
+    check(
+        &script,
+        &["keys", "rotate", "--watch", "--json"],
+        &expect![[r#"
+            {"message":"records are being brought under key B","keys":{"state":"rotating","explanation":"It is rotating.","active":"B","marker":null,"next":"corkboard keys status --watch"}}
+            {"state":"rotating","explanation":"It is rotating.","active":"B","marker":null,"next":"corkboard keys status --watch"}
+            {"state":"settled","explanation":"It is settled.","active":"B","marker":"B","keys":[{"name":"A","active":false,"configured":true,"needed":false,"records":0,"writes":7,"writes_max":4294967296,"oldest_record_ns":null,"since_ns":1,"safe_to_remove":true,"verdict":"A: 0 records, safe to remove","blocked_by":[]}]}
+            = 0
+            < POST /corkboard/v1/keys/rotate {}
+            < GET /corkboard/v1/keys
+            < GET /corkboard/v1/keys
+        "#]],
+    );
     let blocked = [(ROTATE, 200, script[0].2), (STATUS, 200, &status("blocked", ""))];
     assert_eq!(Operator::new(&blocked).call(&["keys", "rotate", "--watch"]).code, 12);
 }
@@ -203,7 +233,10 @@ fn verify_waits_for_the_report() {
     let script = |last: &str, args: &[&str], expected: &Expect| {
         check(&[(VERIFY, 200, &begun), (STATUS, 200, &checking), (STATUS, 200, last)], args, expected);
     };
-    script(&found("", 0), &["keys", "verify"], &expect![[r#"
+    script(
+        &found("", 0),
+        &["keys", "verify"],
+        &expect![[r#"
         All 2 records (200 bytes) can be opened. Looked at on 1970-01-01 00:00:00 UTC; nothing was changed.
 
           KEY  RECORDS  OLDEST (UTC)         OLDEST RECORD
@@ -212,9 +245,13 @@ fn verify_waits_for_the_report() {
         < POST /corkboard/v1/keys/verify {}
         < GET /corkboard/v1/keys
         < GET /corkboard/v1/keys
-    "#]]);
+    "#]],
+    );
     let broken = r#"{"id":"/v1/task/a","key":"B","why":"it was damaged"}"#;
-    script(&found(broken, 1), &["keys", "verify"], &expect![[r#"
+    script(
+        &found(broken, 1),
+        &["keys", "verify"],
+        &expect![[r#"
         1 of 2 records (200 bytes) CANNOT be opened. Looked at on 1970-01-01 00:00:00 UTC; nothing was changed.
 
           KEY  RECORDS  OLDEST (UTC)         OLDEST RECORD
@@ -228,22 +265,31 @@ fn verify_waits_for_the_report() {
         < POST /corkboard/v1/keys/verify {}
         < GET /corkboard/v1/keys
         < GET /corkboard/v1/keys
-    "#]]);
-    script(&found(broken, 1), &["keys", "verify", "--json"], &expect![[r#"
-        {"state":"settled","explanation":"It is settled.","active":"B","marker":null,"verification":{"at_ns":0,"records":2,"bytes":200,"plain":{"records":0,"oldest_ns":null,"oldest_id":null,"ids":[]},"keys":{"B":{"records":2,"oldest_ns":0,"oldest_id":"/v1/task/a","ids":["/v1/task/a"]}},"broken":[{"id":"/v1/task/a","key":"B","why":"it was damaged"}],"broken_total":1}}
-        = 7
-        < POST /corkboard/v1/keys/verify {}
-        < GET /corkboard/v1/keys
-        < GET /corkboard/v1/keys
-    "#]]);
+    "#]],
+    );
+    script(
+        &found(broken, 1),
+        &["keys", "verify", "--json"],
+        &expect![[r#"
+            {"state":"settled","explanation":"It is settled.","active":"B","marker":"B","verification":{"at_ns":0,"records":2,"bytes":200,"plain":{"records":0,"oldest_ns":null,"oldest_id":null,"ids":[]},"keys":{"B":{"records":2,"oldest_ns":0,"oldest_id":"/v1/task/a","ids":["/v1/task/a"]}},"broken":[{"id":"/v1/task/a","key":"B","why":"it was damaged"}],"broken_total":1}}
+            = 7
+            < POST /corkboard/v1/keys/verify {}
+            < GET /corkboard/v1/keys
+            < GET /corkboard/v1/keys
+        "#]],
+    );
     // A server that was restarted meanwhile remembers nothing, and a number must not be made up for it.
-    script(&status("settled", r#","verification":null"#), &["keys", "verify"], &expect![[r#"
+    script(
+        &status("settled", r#","verification":null"#),
+        &["keys", "verify"],
+        &expect![[r#"
         corkboard: not every record was opened, because the server was restarted or told to rotate meanwhile; nothing was changed. Give the command again when `corkboard keys status` calls it settled
         = 5
         < POST /corkboard/v1/keys/verify {}
         < GET /corkboard/v1/keys
         < GET /corkboard/v1/keys
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -273,7 +319,8 @@ fn generate_is_random_and_never_overwrites() {
     let again = run(&args);
     expect![[r#"
         corkboard: cannot make a new file DIR/B: File exists (os error 17). No key was made
-    "#]].assert_eq(&again.stderr.replace(utf8(dir.path()), "DIR"));
+    "#]]
+    .assert_eq(&again.stderr.replace(utf8(dir.path()), "DIR"));
     assert_eq!((again.code, std::fs::read_to_string(&file).unwrap()), (5, made));
     let other = dir.path().join("not-a-name.key");
     let json = run(&["keys", "generate", "--json", "--out", utf8(&other)]).stdout;

@@ -16,9 +16,13 @@ fn put(path: &Path, bytes: &[u8], mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Checks a file with these tables, in a folder that holds keys of several kinds; from elsewhere, so that paths are shown as
-/// they are taken.
 fn checked(tables: &str, mode: u32) -> (i32, String) {
+    checked_whole(&format!("{STORE}{tables}"), mode)
+}
+
+/// Checks a file with this text, in a folder that holds keys of several kinds; from elsewhere, so that paths are shown as
+/// they are taken.
+fn checked_whole(text: &str, mode: u32) -> (i32, String) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("keys")).unwrap();
     let long = vec![b'x'; 1_025];
@@ -38,7 +42,7 @@ fn checked(tables: &str, mode: u32) -> (i32, String) {
         put(&dir.path().join("keys").join(name), bytes, mode);
     }
     let file = dir.path().join("board.toml");
-    put(&file, format!("{STORE}{tables}").as_bytes(), mode);
+    put(&file, text.as_bytes(), mode);
     let mut command = program(&["config", "check"]);
     let outcome = finish(command.arg(&file).env("KEY_IN_ENV", "a-key-in-the-environment"));
     let text = format!("{}{}", outcome.stdout, outcome.stderr);
@@ -58,10 +62,13 @@ fn wrong_in(tables: &str, mode: u32, expected: &Expect) {
 
 #[test]
 fn names() {
-    wrong("[encryption]\nactive = \"a b\"\n[encryption.keys]\nA = { file = \"keys/A\" }\n", &expect![[r#"
+    wrong(
+        "[encryption]\nactive = \"a b\"\n[encryption.keys]\nA = { file = \"keys/A\" }\n",
+        &expect![[r#"
         DIR/board.toml:4: encryption.active: "a b" is not a name for a key; expected 1 to 127 ASCII letters or digits
         1 problem; nothing was started
-    "#]]);
+    "#]],
+    );
     wrong(
         "[encryption]\nactive = \"A\"\n[encryption.keys]\nA = \"a-long-enough-key\"\na-b = \"x\"\n",
         &expect![[r#"
@@ -69,10 +76,13 @@ fn names() {
             1 problem; nothing was started
         "#]],
     );
-    wrong("[encryption]\nactive = 7\n[encryption.keys]\nA = { file = \"keys/A\" }\n", &expect![[r#"
+    wrong(
+        "[encryption]\nactive = 7\n[encryption.keys]\nA = { file = \"keys/A\" }\n",
+        &expect![[r#"
         DIR/board.toml:4: encryption.active: is an integer; expected text in quotes
         1 problem; nothing was started
-    "#]]);
+    "#]],
+    );
     let long = "x".repeat(128);
     let (code, text) =
         checked(&format!("[encryption]\nactive = \"{long}\"\n[encryption.keys]\n{long} = \"y\"\n"), 0o600);
@@ -81,141 +91,226 @@ fn names() {
 
 #[test]
 fn the_active_key_is_one_of_them() {
-    wrong("[encryption]\nactive = \"B\"\n[encryption.keys]\nA = { file = \"keys/A\" }\n", &expect![[r#"
+    wrong(
+        "[encryption]\nactive = \"B\"\n[encryption.keys]\nA = { file = \"keys/A\" }\n",
+        &expect![[r#"
         DIR/board.toml:4: encryption.active: "B" is not among the keys; expected one of A
         1 problem; nothing was started
-    "#]]);
-    wrong("[encryption]\nactive = \"a\"\n[encryption.keys]\nA = { file = \"keys/A\" }\n", &expect![[r#"
+    "#]],
+    );
+    wrong(
+        "[encryption]\nactive = \"a\"\n[encryption.keys]\nA = { file = \"keys/A\" }\n",
+        &expect![[r#"
         DIR/board.toml:4: encryption.active: "a" is not among the keys; expected one of A
         1 problem; nothing was started
-    "#]]);
-    wrong("[encryption.keys]\nA = { file = \"keys/A\" }\n", &expect![[r#"
+    "#]],
+    );
+    wrong(
+        "[encryption.keys]\nA = { file = \"keys/A\" }\n",
+        &expect![[r#"
         DIR/board.toml: encryption.active: is missing; expected the name of the key that seals what is written
         1 problem; nothing was started
-    "#]]);
-    wrong("[encryption]\nactive = \"A\"\n", &expect![[r#"
+    "#]],
+    );
+    wrong(
+        "[encryption]\nactive = \"A\"\n",
+        &expect![[r#"
         DIR/board.toml: encryption.keys: is missing or empty; expected at least one key, such as A = { file = "keys/A" }
         1 problem; nothing was started
-    "#]]);
-    wrong("[encryption]\nactive = \"A\"\n[encryption.keys]\n", &expect![[r#"
+    "#]],
+    );
+    wrong(
+        "[encryption]\nactive = \"A\"\n[encryption.keys]\n",
+        &expect![[r#"
         DIR/board.toml: encryption.keys: is missing or empty; expected at least one key, such as A = { file = "keys/A" }
         1 problem; nothing was started
-    "#]]);
-    wrong("[encryption]\n", &expect![[r#"
+    "#]],
+    );
+    wrong(
+        "[encryption]\n",
+        &expect![[r#"
         DIR/board.toml: encryption.active: is missing; expected the name of the key that seals what is written
         DIR/board.toml: encryption.keys: is missing or empty; expected at least one key, such as A = { file = "keys/A" }
         2 problems; nothing was started
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn bytes_of_a_key() {
     let of = |value: &str| format!("[encryption]\nactive = \"A\"\n[encryption.keys]\nA = {value}\n");
-    wrong(&of("\"\""), &expect![[r#"
+    wrong(
+        &of("\"\""),
+        &expect![[r#"
         DIR/board.toml:6: encryption.keys.A: key A is empty; expected 1 to 1024 bytes, such as `corkboard keys generate` makes
         1 problem; nothing was started
-    "#]]);
-    wrong(&of("{ file = \"keys/empty\" }"), &expect![[r#"
+    "#]],
+    );
+    wrong(
+        &of("{ file = \"keys/empty\" }"),
+        &expect![[r#"
         DIR/board.toml:6: encryption.keys.A: key A is empty; expected 1 to 1024 bytes, such as `corkboard keys generate` makes
         1 problem; nothing was started
-    "#]]);
-    wrong(&of("{ file = \"keys/newline\" }"), &expect![[r#"
+    "#]],
+    );
+    wrong(
+        &of("{ file = \"keys/newline\" }"),
+        &expect![[r#"
         DIR/board.toml:6: encryption.keys.A: key A is empty; expected 1 to 1024 bytes, such as `corkboard keys generate` makes
         1 problem; nothing was started
-    "#]]);
-    wrong(&of("{ file = \"keys/long\" }"), &expect![[r#"
+    "#]],
+    );
+    wrong(
+        &of("{ file = \"keys/long\" }"),
+        &expect![[r#"
         DIR/board.toml:6: encryption.keys.A: key A has 1025 bytes, and at most 1024 are allowed; is it the right file?
         1 problem; nothing was started
-    "#]]);
-    wrong(&of("{ file = \"keys/nowhere\" }"), &expect![[r#"
+    "#]],
+    );
+    wrong(
+        &of("{ file = \"keys/nowhere\" }"),
+        &expect![[r#"
         DIR/board.toml:6: encryption.keys.A: cannot read DIR/keys/nowhere: No such file or directory (os error 2)
         1 problem; nothing was started
-    "#]]);
-    wrong(&of("{ file = \"keys\" }"), &expect![[r#"
+    "#]],
+    );
+    wrong(
+        &of("{ file = \"keys\" }"),
+        &expect![[r#"
         DIR/board.toml:6: encryption.keys.A: DIR/keys is not a file
         1 problem; nothing was started
-    "#]]);
-    wrong(&of("{ file = \"keys/group\" }"), &expect![[r#"
+    "#]],
+    );
+    wrong(
+        &of("{ file = \"keys/group\" }"),
+        &expect![[r#"
         DIR/board.toml:6: encryption.keys.A: others may use DIR/keys/group (its permissions are 640), and whoever reads a key reads everything that it seals; give it to its owner alone with `chmod 600 DIR/keys/group`
         1 problem; nothing was started
-    "#]]);
-    wrong(&of("{ file = \"keys/others\" }"), &expect![[r#"
+    "#]],
+    );
+    wrong(
+        &of("{ file = \"keys/others\" }"),
+        &expect![[r#"
         DIR/board.toml:6: encryption.keys.A: others may use DIR/keys/others (its permissions are 604), and whoever reads a key reads everything that it seals; give it to its owner alone with `chmod 600 DIR/keys/others`
         1 problem; nothing was started
-    "#]]);
-    wrong(&of("{ env = \"NO_SUCH_KEY\" }"), &expect![[r#"
+    "#]],
+    );
+    wrong(
+        &of("{ env = \"NO_SUCH_KEY\" }"),
+        &expect![[r#"
         DIR/board.toml:6: encryption.keys.A: the variable NO_SUCH_KEY is not set in the environment of this process
         1 problem; nothing was started
-    "#]]);
-    wrong(&of("{ file = \"\" }"), &expect![[r#"
+    "#]],
+    );
+    wrong(
+        &of("{ file = \"\" }"),
+        &expect![[r#"
         DIR/board.toml:6: encryption.keys.A: is empty; leave the key out, or give it a value
         1 problem; nothing was started
-    "#]]);
-    wrong(&of("{ path = \"keys/A\" }"), &expect![[r#"
+    "#]],
+    );
+    wrong(
+        &of("{ path = \"keys/A\" }"),
+        &expect![[r#"
         DIR/board.toml:6: encryption.keys.A: is not where a key can be; expected the key itself in quotes, { file = "…" } or { env = "…" }
         1 problem; nothing was started
-    "#]]);
-    wrong(&of("{ file = \"keys/A\", env = \"KEY_IN_ENV\" }"), &expect![[r#"
+    "#]],
+    );
+    wrong(
+        &of("{ file = \"keys/A\", env = \"KEY_IN_ENV\" }"),
+        &expect![[r#"
         DIR/board.toml:6: encryption.keys.A: is not where a key can be; expected the key itself in quotes, { file = "…" } or { env = "…" }
         1 problem; nothing was started
-    "#]]);
-    wrong(&of("7"), &expect![[r#"
+    "#]],
+    );
+    wrong(
+        &of("7"),
+        &expect![[r#"
         DIR/board.toml:6: encryption.keys.A: is of type integer; expected the key itself in quotes, { file = "…" } or { env = "…" }
         1 problem; nothing was started
-    "#]]);
-    wrong_in(&of(&format!("\"{KEY}\"")), 0o644, &expect![[r#"
-        DIR/board.toml: encryption.keys: others may use DIR/board.toml (its permissions are 644), and whoever reads a key reads everything that it seals; give it to its owner alone with `chmod 600 DIR/board.toml`
-        1 problem; nothing was started
-    "#]]);
+    "#]],
+    );
+    wrong_in(
+        &of(&format!("\"{KEY}\"")),
+        0o644,
+        &expect![[r#"
+            DIR/board.toml:6: encryption.keys.A: others may use DIR/board.toml (its permissions are 644), and whoever reads a key reads everything that it seals; give it to its owner alone with `chmod 600 DIR/board.toml`
+            1 problem; nothing was started
+        "#]],
+    );
 }
 
 #[test]
 fn one_key_is_there_once() {
     let of =
         |keys: &str| format!("[encryption]\nactive = \"A\"\n[encryption.keys]\nA = {{ file = \"keys/A\" }}\n{keys}\n");
-    wrong(&of("A = { file = \"keys/group\" }"), &expect![[r#"
+    wrong(
+        &of("A = { file = \"keys/group\" }"),
+        &expect![[r#"
         DIR/board.toml:7: duplicate key
         1 problem; nothing was started
-    "#]]);
-    wrong(&of(&format!("B = \"{KEY}\"")), &expect![[r#"
+    "#]],
+    );
+    wrong(
+        &of(&format!("B = \"{KEY}\"")),
+        &expect![[r#"
         DIR/board.toml:7: encryption.keys.B: keys A and B are the same bytes under two names, so that going from one to the other would protect nothing; expected different ones
         1 problem; nothing was started
-    "#]]);
-    wrong(&of("B = { file = \"keys/bare\" }"), &expect![[r#"
+    "#]],
+    );
+    wrong(
+        &of("B = { file = \"keys/bare\" }"),
+        &expect![[r#"
         DIR/board.toml:7: encryption.keys.B: keys A and B are the same bytes under two names, so that going from one to the other would protect nothing; expected different ones
         1 problem; nothing was started
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn the_rest_of_the_table() {
     let of =
         |more: &str| format!("[encryption]\nactive = \"A\"\n{more}\n[encryption.keys]\nA = {{ file = \"keys/A\" }}\n");
-    wrong(&of("algorithm = \"rot13\""), &expect![[r#"
+    wrong(
+        &of("algorithm = \"rot13\""),
+        &expect![[r#"
         DIR/board.toml:5: encryption.algorithm: is not a key; expected one of active, mode, records_per_s_max, keys
         1 problem; nothing was started
-    "#]]);
-    wrong(&of("mode = \"read-only\""), &expect![[r#"
+    "#]],
+    );
+    wrong(
+        &of("mode = \"read-only\""),
+        &expect![[r#"
         DIR/board.toml:5: encryption.mode: "read-only" is not known; expected "online" or "offline"
         1 problem; nothing was started
-    "#]]);
-    wrong(&of("records_per_s_max = -1"), &expect![[r#"
+    "#]],
+    );
+    wrong(
+        &of("records_per_s_max = -1"),
+        &expect![[r#"
         DIR/board.toml:5: encryption.records_per_s_max: -1 is negative; expected a whole number, or 0 for no limit
         1 problem; nothing was started
-    "#]]);
+    "#]],
+    );
 }
 
 /// Whoever puts a key where something else belongs must not find it in a log.
 #[test]
 fn a_key_in_the_wrong_place_is_not_repeated() {
-    wrong(&format!("[encryption]\nactive = \"A\"\nkeys = \"{KEY}\"\n"), &expect![[r#"
+    wrong(
+        &format!("[encryption]\nactive = \"A\"\nkeys = \"{KEY}\"\n"),
+        &expect![[r#"
         DIR/board.toml:5: invalid type: text, expected a table of keys by name
         1 problem; nothing was started
-    "#]]);
-    wrong(&format!("encryption = \"{KEY}\"\n").replace("encryption", "[encryption]\nkeys.A"), &expect![[r#"
-        DIR/board.toml: encryption.active: is missing; expected the name of the key that seals what is written
+    "#]],
+    );
+    let (code, text) = checked_whole(&format!("encryption = \"{KEY}\"\n{STORE}"), 0o600);
+    assert_eq!(code, 3);
+    expect![[r#"
+        DIR/board.toml:1: invalid type: text, expected a table
         1 problem; nothing was started
-    "#]]);
+    "#]]
+    .assert_eq(&text);
     let of = |value: &str| format!("[encryption]\nactive = \"A\"\n[encryption.keys]\nA = {value}\n");
     for value in [
         format!("[\"{KEY}\"]"),
