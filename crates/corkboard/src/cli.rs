@@ -156,6 +156,7 @@ const MIGRATE_HELP: &str = "Examples:\n  corkboard migrate status --watch\n  cor
     Exit codes for scripts:\n  0   done, or nothing to do and all is well\n  3   wrong use; nothing was changed\n  \
     4   the server refused, and says why\n  5   anything else (for instance, no connection)\n  \
     7   plan: a record fails or loses something; rollback: something would be lost\n  \
+    8   without a server: a key is missing that records need\n  \
     10  status: a migration is under way\n  11  status: it waits for the operator (held, paused, ready)\n  \
     12  status: it is blocked or failed";
 

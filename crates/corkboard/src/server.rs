@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn keys_come_through_the_same_checks_as_in_a_file() {
         let dir = tempfile::tempdir().unwrap();
-        let mut flag = |name: &str, bytes: &str, mode: u32| {
+        let flag = |name: &str, bytes: &str, mode: u32| {
             let path = dir.path().join(format!("{name}.{bytes}"));
             std::fs::write(&path, bytes).unwrap();
             std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();

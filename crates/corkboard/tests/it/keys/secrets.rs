@@ -190,8 +190,7 @@ async fn no_key_and_no_record_in_plain_is_ever_seen() {
     }
     derived_as_the_server_does(&site).await;
 
-    heard.read(&site.path("board"));
-    heard.read(&site.path("log").with_file_name(""));
+    heard.read(site.dir.path());
     let (ours, said): (Vec<_>, Vec<_>) =
         heard.0.into_iter().partition(|(name, _)| name.ends_with("/board.toml") || name.contains("/keys/"));
     let forms = Forms::of_keys();
