@@ -156,11 +156,11 @@ mod tests {
                "broken":[{"id":"/v1/task/a","key":"A","why":"the record is sealed with key A and is cut off"}],
                "broken_total":1200"#,
             &expect![[r#"
-                1,200 of 3 records (999 bytes) CANNOT be opened. Looked at on 2026-11-15 00:00:00 UTC; nothing was changed.
+                1,200 of 1,203 records (999 bytes) CANNOT be opened. Looked at on 2026-11-15 00:00:00 UTC; nothing was changed.
 
                   KEY              RECORDS  OLDEST (UTC)         OLDEST RECORD
                   A                1        1970-01-01 00:00:00  /v1/task/a
-                  B                1        2026-11-14 23:58:20  /v1/task/b
+                  B                1,201    2026-11-14 23:58:20  /v1/task/b
                   (not encrypted)  1
 
                 Cannot be opened:
