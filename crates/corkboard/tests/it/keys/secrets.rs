@@ -205,6 +205,7 @@ async fn no_key_and_no_record_in_plain_is_ever_seen() {
     }
     let log = said.iter().find(|(name, _)| name.ends_with("/log")).unwrap();
     assert!(contains(&log.1, b"TRACE") || contains(&log.1, b"DEBUG"), "the log is talkative");
+    assert!(!contains(&log.1, b"panicked"), "a bad configuration is no reason to panic");
     assert!(
         said.iter().any(|(name, bytes)| name.contains("/board/") && contains(bytes, b"0007I:")),
         "records are here"
