@@ -12,12 +12,13 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::commands::keys::{self, KeysCommand};
 use crate::commands::migrate::{self, Errand, MigrateCommand, Place, Via};
 use crate::commands::quarantine::{self, QuarantineCommand};
 use crate::commands::store::{self, StoreCommand};
 use crate::commands::{actual_lrps, cells, config, desired_lrps, domains, events, tasks};
 use crate::console::{Console, JsonFlag};
-use crate::failure::{CommandError, EXIT_SHUT_DOWN, EXIT_USAGE, Failure};
+use crate::failure::{CommandError, EXIT_KEYS, EXIT_SHUT_DOWN, EXIT_USAGE, Failure};
 use crate::output::{FormatFlags, Output};
 use crate::reach::{Address, Origin, ReachFlags, Remote, health_client};
 use crate::{logging, server};
@@ -31,7 +32,7 @@ use crate::{logging, server};
     after_help = "Start with:\n  corkboard up\n\n\
         From domains to task-events, the commands are those of cfdot, with its flags, environment variables and exit \
         codes:\n  0 success, 3 wrong use, 4 an error from the server, 5 anything else (for instance, no connection).\n\
-        The exit codes of the commands about migrations are in corkboard migrate --help."
+        The exit codes of the commands about migrations and keys are in corkboard migrate --help and corkboard keys --help."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -52,7 +53,8 @@ enum Command {
         "Examples:\n  corkboard config example > board.toml\n  corkboard bbs --config board.toml\n\n\
         Exit codes, also of up:\n  0  stopped in order\n  3  wrong use\n  5  anything else\n  \
         {EXIT_SHUT_DOWN}  the version of the data forbids this release to touch it; nothing was written, and starting it\n     \
-        again changes nothing: start the release of the data"
+        again changes nothing: start the release of the data\n  \
+        {EXIT_KEYS}  a key is missing that records need, or has other bytes; nothing was written, and the message names it"
     ))]
     Bbs(server::Bbs),
     /// Check or print a configuration file
@@ -132,6 +134,9 @@ enum Command {
     /// Bring data up to date, or back: status, plan, start, pause, resume, abort, finalize, rollback, history
     #[command(subcommand, after_help = MIGRATE_HELP)]
     Migrate(MigrateCommand),
+    /// Look after the keys that encrypt records at rest: status, rotate, verify, generate
+    #[command(subcommand, after_help = KEYS_HELP)]
+    Keys(KeysCommand),
     /// Look after records that cannot be read: list, show, retry, export, discard
     #[command(subcommand, after_help = "Examples:\n  corkboard quarantine list")]
     Quarantine(QuarantineCommand),
@@ -151,10 +156,20 @@ const MIGRATE_HELP: &str = "Examples:\n  corkboard migrate status --watch\n  cor
     Exit codes for scripts:\n  0   done, or nothing to do and all is well\n  3   wrong use; nothing was changed\n  \
     4   the server refused, and says why\n  5   anything else (for instance, no connection)\n  \
     7   plan: a record fails or loses something; rollback: something would be lost\n  \
+    8   without a server: a key is missing that records need\n  \
     10  status: a migration is under way\n  11  status: it waits for the operator (held, paused, ready)\n  \
     12  status: it is blocked or failed";
 
-/// Where `migrate status` asks when no server is named.
+const KEYS_HELP: &str = "Examples:\n  corkboard keys status\n  corkboard keys generate --out keys/B\n  \
+    corkboard keys rotate --watch\n\n\
+    Exit codes for scripts:\n  0   done, and all is well\n  3   wrong use; nothing was changed\n  \
+    4   the server refused, and says why\n  5   anything else (for instance, no connection)\n  \
+    7   verify: a record cannot be opened\n  8   a key is missing that records need, or has other bytes\n  \
+    10  status: records are being rewritten or opened\n  \
+    11  status: some are not under the active key, and no server runs\n  \
+    12  status: records cannot be opened, so keys stay needed";
+
+/// Where `migrate status` and `keys status` ask when no server is named.
 const HEALTH_URL: &str = "CORKBOARD_HEALTH_URL";
 
 /// The command line of this process, or the code to exit with when it says no command.
@@ -173,6 +188,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let Cli { command, reach: outer } = cli;
     let done = match command {
         Command::Migrate(command) => return migrate(command, outer).map(ExitCode::from),
+        Command::Keys(command) => return keys(command, outer).map(ExitCode::from),
         Command::Quarantine(command) => return quarantine(command, outer).map(ExitCode::from),
         Command::Store(StoreCommand::Confirm(it)) => {
             return ask(it, outer, |args| args.json, store::confirm).map(ExitCode::from);
@@ -231,6 +247,19 @@ fn migrate(command: MigrateCommand, outer: ReachFlags) -> Result<u8, Failure> {
         MigrateCommand::Finalize(it) => operate(it, outer, migrate::finalize),
         MigrateCommand::Rollback(it) => operate(it, outer, migrate::rollback),
         MigrateCommand::History(it) => operate(it, outer, migrate::history),
+    }
+}
+
+fn keys(command: KeysCommand, outer: ReachFlags) -> Result<u8, Failure> {
+    match command {
+        KeysCommand::Status(it) => operate(it, outer, keys::status),
+        KeysCommand::Rotate(it) => operate(it, outer, keys::rotate),
+        KeysCommand::Verify(it) => operate(it, outer, keys::verify),
+        KeysCommand::Generate(args) => {
+            let mut console = Console::of_process(args.json);
+            let nowhere = Address { url: String::new(), origin: Origin::File };
+            ended(keys::generate(args, &mut console), nowhere)
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! How the commands of migrations, quarantine and the store speak with the operator: text for people, JSON when asked
+//! How the commands of migrations, keys, quarantine and the store speak with the operator: text for people, JSON when asked
 //! for, and the question before a step that cannot be taken back.
 //!
 //! Unlike `cfdot`'s commands these print for people also into a pipe, since they are mostly read over the shoulder of some

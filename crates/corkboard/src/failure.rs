@@ -29,6 +29,7 @@ pub(crate) const EXIT_KEYS: u8 = 8;
 
 /// Refusals that the commands tell apart.
 pub(crate) const NOTHING_TO_DO: &str = "nothing-to-do";
+pub(crate) const KEY_MISSING: &str = "key-missing";
 const LOSS_REFUSED: &str = "loss-refused";
 
 /// What a command that talks to a server can end with. The dispatcher adds the address.
@@ -123,6 +124,7 @@ impl Failure {
             Self::Usage(_) | Self::Config(_) | Self::Reach(_) => EXIT_USAGE,
             Self::Bbs(_) => EXIT_BBS,
             Self::Refused { refusal, .. } if refusal.code == LOSS_REFUSED => EXIT_LOSS,
+            Self::Refused { refusal, .. } if refusal.code == KEY_MISSING => EXIT_KEYS,
             Self::Refused { status: 400..=499, .. } => EXIT_BBS,
             Self::Server(error) => server_code(error),
             Self::Refused { .. }

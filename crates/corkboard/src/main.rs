@@ -3,7 +3,7 @@
 //! Promise: the operator's commands have the names, flags, environment variables, output and exit codes of Diego's
 //! `cfdot`, so `alias cfdot=corkboard` is enough to keep scripts working. What we add (tables on a terminal, plain HTTP on
 //! loopback, a default address) shows only where `cfdot` would have failed or where no script looks. The commands about
-//! migrations, quarantine and the store are ours alone.
+//! migrations, keys, quarantine and the store are ours alone.
 //!
 //! Everything that depends on the process is read here, in [`cli`] and in [`logging`]: arguments, environment, terminal.
 //! Below, it comes in as values. Exit codes are in [`failure`].

@@ -12,7 +12,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use toml::{Spanned, Value};
 
-use crate::config::{self, DEFAULT_HEALTH, DEFAULT_LISTEN, Problems, RawConfig, RawMigration, RawStore};
+use crate::config::{
+    self, DEFAULT_HEALTH, DEFAULT_LISTEN, Problems, RawConfig, RawEncryption, RawKeys, RawMigration, RawStore,
+};
 use crate::data_version::resolve_known_version;
 use crate::failure::Failure;
 use crate::welcome;
@@ -49,6 +51,12 @@ pub(crate) struct Up {
     /// How many records are brought up to date in a second; 0 leaves it to the automatic throttle [default: 0]
     #[arg(long, value_name = "NUMBER")]
     migration_records_per_s_max: Option<u32>,
+    /// A key that encrypts records at rest: its name, and a file that nobody but its owner may read; may be repeated
+    #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
+    encryption_key: Vec<(String, String)>,
+    /// The key that seals whatever is written [default: the only one]
+    #[arg(long, value_name = "NAME", requires = "encryption_key")]
+    active_key: Option<String>,
     #[command(flatten)]
     drain: Drain,
 }
@@ -106,6 +114,7 @@ impl Up {
             rollback_on_drain_to_version: self.drain.rollback_on_drain_to_version.and_then(|to| text(to.to_string())),
             ..RawMigration::default()
         };
+        let encryption = encryption(self.encryption_key, self.active_key)?;
         let raw = RawConfig {
             node: text("up".to_owned()),
             listen: text(self.listen.to_string()),
@@ -113,10 +122,40 @@ impl Up {
             identity: self.identity.and_then(|path| text(path.to_string_lossy().into_owned())),
             store: Some(store),
             migration: Some(migration),
+            encryption,
             ..RawConfig::default()
         };
         Config::try_from(raw)
     }
+}
+
+fn named_file(text: &str) -> Result<(String, String), String> {
+    let named = text.split_once('=').filter(|(name, file)| !name.is_empty() && !file.is_empty());
+    named.map(|(name, file)| (name.to_owned(), file.to_owned())).ok_or_else(|| "expected NAME=FILE".to_owned())
+}
+
+/// The table that a file would have, or `None` without keys.
+fn encryption(keys: Vec<(String, String)>, active: Option<String>) -> Result<Option<RawEncryption>, Problems> {
+    let spanned = |text: String| Spanned::new(0..0, Value::String(text));
+    let names: Vec<String> = keys.iter().map(|(name, _)| name.clone()).collect();
+    if let Some(twice) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+        return Err(Problems::of_flag("--encryption-key", format!("key {} is given twice; expected it once", twice.1)));
+    }
+    let active = match (active, names.len()) {
+        (_, 0) => return Ok(None),
+        (Some(active), _) => active,
+        (None, 1) => names[0].clone(),
+        (None, _) => {
+            let what = format!("is missing, and there are several keys; expected one of {}", names.join(", "));
+            return Err(Problems::of_flag("--active-key", what));
+        }
+    };
+    let file = |(name, file): (String, String)| {
+        let place = toml::Table::from_iter([("file".to_owned(), Value::String(file))]);
+        (Spanned::new(0..0, name), Spanned::new(0..0, Value::Table(place)))
+    };
+    let keys = RawKeys(keys.into_iter().map(file).collect());
+    Ok(Some(RawEncryption { active: Some(spanned(active)), keys: Some(keys), ..RawEncryption::default() }))
 }
 
 async fn run(config: Config, announce: impl FnOnce(&bbs::Ready) -> String + Send) -> Result<(), Failure> {
@@ -206,6 +245,52 @@ mod tests {
         assert_eq!(config.identity, Path::new("id"));
         expect![[r#"migration.mode: "fast" is not known; expected "online" or "read-only" or "offline""#]]
             .assert_eq(&with(&["--migration-mode", "fast"]).unwrap_err().to_string());
+    }
+
+    #[test]
+    fn keys_come_through_the_same_checks_as_in_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let flag = |name: &str, bytes: &str, mode: u32| {
+            let path = dir.path().join(format!("{name}.{bytes}"));
+            std::fs::write(&path, bytes).unwrap();
+            std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+            format!("--encryption-key={name}={}", path.display())
+        };
+        let (a, b, same, open) =
+            (flag("A", "one", 0o600), flag("B", "two", 0o400), flag("C", "one", 0o600), flag("D", "four", 0o640));
+        let bad_name = flag("a-b", "five", 0o600);
+        let outcome = |flags: &[&str]| match with(flags) {
+            Ok(config) => format!("{:?}", config.encryption.map(|encryption| encryption.keyring)),
+            Err(problems) => problems.to_string().replace(dir.path().to_str().unwrap(), "DIR"),
+        };
+        let outcomes = [
+            outcome(&[]),
+            outcome(&[&a]),
+            outcome(&[&a, &b]),
+            outcome(&[&a, &b, "--active-key", "B"]),
+            outcome(&[&a, &b, "--active-key", "C"]),
+            outcome(&[&a, &a]),
+            outcome(&[&a, &same, "--active-key", "A"]),
+            outcome(&[&open]),
+            outcome(&[&bad_name]),
+            outcome(&["--encryption-key", "A=DIR/nowhere"]),
+        ];
+        expect![[r#"
+            None
+            Some(Keyring { active: A, keys: [KeyName("A")] })
+            --active-key: is missing, and there are several keys; expected one of A, B
+            Some(Keyring { active: B, keys: [KeyName("A"), KeyName("B")] })
+            encryption.active: "C" is not among the keys; expected one of A, B
+            --encryption-key: key A is given twice; expected it once
+            encryption.keys.C: keys A and C are the same bytes under two names, so that going from one to the other would protect nothing; expected different ones
+            encryption.keys.D: others may use DIR/D.four (its permissions are 640), and whoever reads a key reads everything that it seals; give it to its owner alone with `chmod 600 DIR/D.four`
+            encryption.active: "a-b" is not a name for a key; expected 1 to 127 ASCII letters or digits
+            encryption.keys.a-b: "a-b" is not a name for a key; expected 1 to 127 ASCII letters or digits
+            encryption.keys.A: cannot read DIR/nowhere: No such file or directory (os error 2)"#]].assert_eq(&outcomes.join("\n"));
+        for wrong in [&["--encryption-key", "A"][..], &["--encryption-key", "=f"], &["--active-key", "A"]] {
+            let words = ["up"].iter().chain(wrong);
+            assert!(<Alone as clap::Parser>::try_parse_from(words).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]

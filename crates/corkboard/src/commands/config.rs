@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use bbs::config::{Config, Finalization, Mode, Start};
+use bbs::config::{Config, Encryption, Finalization, Mode, RotationMode, Start};
+use store::seal::KeyName;
 
 use crate::config;
 use crate::duration::show;
@@ -51,6 +52,7 @@ fn summary(config: &Config) -> String {
         ("store", format!("embedded, {}", config.store_dir.display())),
         ("identity", config.identity.display().to_string()),
         ("migration", migration(config)),
+        ("encryption", encryption(config)),
         ("auctioneer", auctioneer.to_owned()),
         ("converge", format!("every {}", show(timing.converge_interval))),
         (
@@ -68,6 +70,18 @@ fn summary(config: &Config) -> String {
         let _ = writeln!(text, "  {name:<11} {value}");
         text
     })
+}
+
+fn encryption(config: &Config) -> String {
+    let Some(Encryption { keyring, rotation, .. }) = &config.encryption else {
+        return "none; records are stored as they are".to_owned();
+    };
+    let names: Vec<&str> = keyring.names().map(KeyName::as_str).collect();
+    let mode = match rotation.mode {
+        RotationMode::Online => "online",
+        RotationMode::Offline => "offline",
+    };
+    format!("key {} seals, {} can be opened; rotation {mode}", keyring.active(), names.join(", "))
 }
 
 fn migration(config: &Config) -> String {

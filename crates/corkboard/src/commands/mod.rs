@@ -10,6 +10,7 @@ pub(crate) mod config;
 pub(crate) mod desired_lrps;
 pub(crate) mod domains;
 pub(crate) mod events;
+pub(crate) mod keys;
 pub(crate) mod migrate;
 pub(crate) mod quarantine;
 mod spec;

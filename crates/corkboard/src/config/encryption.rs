@@ -45,9 +45,9 @@ pub(crate) struct KeySpec {
 }
 
 impl KeySpec {
-    /// Whether the configuration file holds a key itself.
-    pub(super) fn is_inline(&self) -> bool {
-        self.keys.iter().any(|(_, from)| matches!(from, KeyFrom::Here(_)))
+    /// A key that stands in the configuration file itself.
+    pub(super) fn inline(&self) -> Option<&KeyName> {
+        self.keys.iter().find(|(_, from)| matches!(from, KeyFrom::Here(_))).map(|(name, _)| name)
     }
 
     pub(super) fn take_paths_from(&mut self, folder: &Path) {

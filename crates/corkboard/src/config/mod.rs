@@ -22,7 +22,7 @@ use bbs::config::{Config, Encryption, KeySource};
 use check::Checked;
 pub(crate) use check::{DEFAULT_HEALTH, DEFAULT_LISTEN};
 use encryption::KeySpec;
-pub(crate) use raw::{RawConfig, RawMigration, RawStore};
+pub(crate) use raw::{RawConfig, RawEncryption, RawKeys, RawMigration, RawStore};
 use store::seal::Keyring;
 use zeroize::Zeroizing;
 
@@ -42,6 +42,13 @@ pub(crate) struct Problem {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", lines(.0))]
 pub(crate) struct Problems(pub(crate) Vec<Problem>);
+
+impl Problems {
+    /// The one thing that is wrong with the flags themselves.
+    pub(crate) fn of_flag(flag: &str, what: String) -> Self {
+        Self(vec![Problem { key: flag.to_owned(), what, span: None }])
+    }
+}
 
 fn lines(problems: &[Problem]) -> String {
     let lines: Vec<String> = problems.iter().map(|problem| format!("{}: {}", problem.key, problem.what)).collect();
@@ -95,9 +102,10 @@ pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
 }
 
 fn read_keys(keys: &KeySpec, path: &Path) -> Result<Arc<Keyring>, Vec<(String, String)>> {
-    if keys.is_inline() {
+    if let Some(name) = keys.inline() {
         let mode = std::fs::metadata(path).map_or(0, |meta| meta.permissions().mode());
-        encryption::refuse_readable_by_others(path, mode).map_err(|what| vec![("encryption.keys".to_owned(), what)])?;
+        encryption::refuse_readable_by_others(path, mode)
+            .map_err(|what| vec![(format!("encryption.keys.{name}"), what)])?;
     }
     keys.keyring()
 }

@@ -10,9 +10,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{MapAccess, Visitor};
+use serde::de::{MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::{Spanned, Value};
+
+/// Text where a table should be may be a key, so it is not repeated.
+const TEXT: Unexpected<'_> = Unexpected::Other("text");
 
 /// A value of any type, with its place.
 pub(crate) type Raw = Option<Spanned<Value>>;
@@ -40,6 +43,10 @@ macro_rules! raw_table {
 
                     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                         f.write_str("a table")
+                    }
+
+                    fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<$name, E> {
+                        Err(E::invalid_type(TEXT, &self))
                     }
 
                     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<$name, A::Error> {
@@ -83,9 +90,34 @@ raw_table! { RawAuctioneer: url require_tls ca cert key; }
 raw_table! { RawCells: file require_tls workers ca cert key; }
 raw_table! { RawCallbacks: workers ca cert key; }
 /// The keys by name; which names there are is up to the operator.
-#[derive(Default, Deserialize)]
-#[serde(transparent)]
+#[derive(Default)]
 pub(crate) struct RawKeys(pub(crate) BTreeMap<Spanned<String>, Spanned<Value>>);
+
+impl<'de> Deserialize<'de> for RawKeys {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct ByName;
+        impl<'de> Visitor<'de> for ByName {
+            type Value = RawKeys;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table of keys by name")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<RawKeys, E> {
+                Err(E::invalid_type(TEXT, &self))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawKeys, A::Error> {
+                let mut keys = BTreeMap::new();
+                while let Some((name, value)) = map.next_entry()? {
+                    keys.insert(name, value);
+                }
+                Ok(RawKeys(keys))
+            }
+        }
+        from.deserialize_map(ByName)
+    }
+}
 
 /// Names only: a value may be a key.
 impl fmt::Debug for RawKeys {

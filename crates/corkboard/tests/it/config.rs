@@ -28,6 +28,7 @@ fn files_that_are_fine() {
               store       embedded, board
               identity    board.identity
               migration   online, starts by itself, ends by itself
+              encryption  none; records are stored as they are
               auctioneer  none; instances wait until a cell claims them
               converge    every 30s
               tasks       offered again after 30s, failed after 30m or more than 3 rejections, deleted 2m after completion
@@ -48,6 +49,7 @@ fn files_that_are_fine() {
               store       embedded, /board
               identity    /board.identity
               migration   online, starts by itself, ends by itself
+              encryption  none; records are stored as they are
               auctioneer  none; instances wait until a cell claims them
               converge    every 30s
               tasks       offered again after 500ms, failed after 30m or more than 3 rejections, deleted 2m after completion
@@ -64,17 +66,18 @@ fn migrations_are_told_in_the_summary() {
         text,
         0,
         &expect![[r#"
-        board.toml: no problems
-          node        board
-          API         127.0.0.1:8889 (plain http)
-          health      127.0.0.1:8890 (plain http)
-          store       embedded, board
-          identity    id
-          migration   read-only, starts with `corkboard migrate start`, ends with `corkboard migrate finalize`; goes back to data version 1442529338 when stopped
-          auctioneer  none; instances wait until a cell claims them
-          converge    every 30s
-          tasks       offered again after 30s, failed after 30m or more than 3 rejections, deleted 2m after completion
-    "#]],
+            board.toml: no problems
+              node        board
+              API         127.0.0.1:8889 (plain http)
+              health      127.0.0.1:8890 (plain http)
+              store       embedded, board
+              identity    id
+              migration   read-only, starts with `corkboard migrate start`, ends with `corkboard migrate finalize`; goes back to data version 1442529338 when stopped
+              encryption  none; records are stored as they are
+              auctioneer  none; instances wait until a cell claims them
+              converge    every 30s
+              tasks       offered again after 30s, failed after 30m or more than 3 rejections, deleted 2m after completion
+        "#]],
     );
 }
 
@@ -128,7 +131,7 @@ fn one_mistake_each() {
         "nodes = \"a\"\n",
         "",
         expect![[r#"
-            board.toml:1: nodes: is not a key; expected one of node, listen, health, advertise, max_task_retries, identity, store, tls, timing, limits, auctioneer, cells, callbacks, migration
+            board.toml:1: nodes: is not a key; expected one of node, listen, health, advertise, max_task_retries, identity, store, tls, timing, limits, auctioneer, cells, callbacks, migration, encryption
             1 problem; nothing was started
         "#]],
     );

@@ -6,6 +6,7 @@ mod config;
 mod durability;
 mod events;
 mod help;
+mod keys;
 mod mask;
 mod migrate;
 mod operator;

@@ -126,7 +126,7 @@ fn warning(target: &str) -> String {
 async fn wait(via: &Via, console: &mut Console) -> Result<u8, CommandError> {
     let tell = if console.is_json() { watch::Tell::Changes } else { watch::Tell::Nothing };
     let is_over = |now: &Migration| !matches!(now.state, State::Ready | State::Finalizing | State::Cleaning);
-    let last = watch::watch(via, console, tell, is_over).await?;
+    let (last, _) = watch::watch(async || via.ask(&Ask::Status).await, console, tell, is_over).await?;
     if last.state != State::None {
         let next = last.next.as_ref().map(|next| format!("\nNext: {next}")).unwrap_or_default();
         let word = status::word(last.state);
@@ -155,7 +155,12 @@ pub(super) async fn act(
     said(console, &document, &message, next.as_deref())
 }
 
-fn said(console: &mut Console, document: &Document, message: &str, next: Option<&str>) -> Result<u8, CommandError> {
+pub(crate) fn said(
+    console: &mut Console,
+    document: &Document,
+    message: &str,
+    next: Option<&str>,
+) -> Result<u8, CommandError> {
     if console.is_json() {
         console.line(&document.one_line())?;
     } else {
@@ -168,7 +173,7 @@ fn said(console: &mut Console, document: &Document, message: &str, next: Option<
 }
 
 /// That there is nothing to do is good news: who repeats a command in a script wants it done, not done again.
-pub(super) fn nothing_to_do(error: CommandError, console: &mut Console) -> Result<u8, CommandError> {
+pub(crate) fn nothing_to_do(error: CommandError, console: &mut Console) -> Result<u8, CommandError> {
     match error {
         CommandError::Operator(OperatorError::Refused { refusal, .. }) if refusal.code == NOTHING_TO_DO => {
             let document = Document::of(&refusal.document.into())?;

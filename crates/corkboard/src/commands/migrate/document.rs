@@ -1,4 +1,4 @@
-//! The documents of the operator's API about migrations, as far as the commands look into them.
+//! The documents of the operator's API, and those about migrations as far as the commands look into them.
 //!
 //! A server may say more than a command knows: what is not known is ignored here, and `--json` passes it on untouched.
 
@@ -155,7 +155,7 @@ impl Migration {
 }
 
 /// What does not apply is null.
-fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
+pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 

@@ -18,6 +18,12 @@ pub(crate) fn whole(number: f64) -> u64 {
     number.round() as u64
 }
 
+/// 100 only when all is done.
+pub(crate) fn percent(done: u64, total: u64) -> u64 {
+    let part = u128::from(done.min(total)) * 100;
+    u64::try_from(part.checked_div(u128::from(total)).unwrap_or(100)).unwrap_or(100)
+}
+
 /// Seconds in the two largest units that say something.
 pub(crate) fn time(seconds: f64) -> String {
     if seconds > 0.0 && seconds < 1.0 {

@@ -12,16 +12,16 @@ mod plan;
 mod rollback;
 mod status;
 mod via;
-mod watch;
+pub(crate) mod watch;
 
-pub(crate) use act::{abort, finalize, pause, resume, start};
-pub(crate) use document::Document;
-pub(crate) use figures::{moment, size};
+pub(crate) use act::{abort, finalize, nothing_to_do, pause, resume, said, start};
+pub(crate) use document::{Document, or_default};
+pub(crate) use figures::{grouped, moment, percent, size, time, whole};
 pub(crate) use history::history;
 pub(crate) use plan::plan;
 pub(crate) use rollback::rollback;
 pub(crate) use status::status;
-pub(crate) use via::{Ask, Place, Via};
+pub(crate) use via::{Ask, OPERATOR_ROOT, Place, StoreFlag, Via};
 
 use crate::console::JsonFlag;
 use crate::reach::Remote;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::document::{Migration, State};
-use super::figures::{grouped, time, whole};
+use super::figures::{grouped, percent, time, whole};
 use super::via::StoreFlag;
 use super::{Ask, EXIT_DONE, Errand, Place, Via, watch};
 use crate::console::{Console, JsonFlag};
@@ -14,7 +14,7 @@ const EXIT_WAITS: u8 = 11;
 const EXIT_STUCK: u8 = 12;
 
 /// When nothing moved for this long, the screen says so.
-pub(super) const QUIET_S: f64 = 10.0;
+const QUIET_S: f64 = 10.0;
 
 const RAIL: &[(State, &str)] = &[
     (State::Sweeping, "sweep"),
@@ -50,7 +50,8 @@ impl Errand for Status {
 
 pub(crate) async fn status(via: &Via, args: Status, console: &mut Console) -> Result<u8, CommandError> {
     if args.watch {
-        let last = watch::watch(via, console, watch::Tell::Changes, |now| !is_moving(now)).await?;
+        let ask = async || via.ask(&Ask::Status).await;
+        let (last, _) = watch::watch(ask, console, watch::Tell::Changes, |now: &Migration| !is_moving(now)).await?;
         if watch::draws(console) {
             console.write(screen(&last).as_bytes())?;
         }
@@ -88,8 +89,30 @@ fn exit_code(migration: &Migration) -> u8 {
     }
 }
 
+impl watch::Watched for Migration {
+    fn progress(&self) -> watch::Progress {
+        watch::Progress {
+            word: word(self.state),
+            done: self.done,
+            total: self.total,
+            rate_per_s: self.rate_per_s,
+            eta_s: self.eta_s,
+            elapsed_s: self.elapsed_s,
+            quiet_s: quiet_s(self),
+        }
+    }
+
+    fn lasting(&self) -> Self {
+        Self { rate_per_s: None, eta_s: None, elapsed_s: None, last_progress_s: None, ..self.clone() }
+    }
+
+    fn ends_the_server(&self) -> bool {
+        self.state == State::RollingBack
+    }
+}
+
 /// Everything about a migration, with the next command last, where the eye ends.
-pub(super) fn screen(now: &Migration) -> String {
+fn screen(now: &Migration) -> String {
     let mut text = format!("{}\n", title(now));
     if now.state != State::None {
         let _ = write!(text, "\n  {}\n", rail(now.state));
@@ -212,14 +235,8 @@ fn times(now: &Migration) -> Option<String> {
 }
 
 /// How long nothing has moved that should move.
-pub(super) fn quiet_s(now: &Migration) -> Option<f64> {
+fn quiet_s(now: &Migration) -> Option<f64> {
     now.last_progress_s.filter(|s| is_moving(now) && *s >= QUIET_S)
-}
-
-/// 100 only when all is done.
-pub(super) fn percent(done: u64, total: u64) -> u64 {
-    let part = u128::from(done.min(total)) * 100;
-    u64::try_from(part.checked_div(u128::from(total)).unwrap_or(100)).unwrap_or(100)
 }
 
 #[cfg(test)]

@@ -1,18 +1,19 @@
-//! Who answers a command about migrations: a server, the health port of any node, or the store itself while no server runs.
+//! Who answers a command about migrations or keys: a server, the health port of any node, or the store itself while no server runs.
 
 use std::path::{Path, PathBuf};
 
 use api::client::{Client, OperatorError, Question, Refusal};
 use bbs::config::Config;
 use bbs::errand::{self, ErrandError};
+use bbs::keys::open::KeyError;
 use bbs::migrate::ask::Refused;
 use serde_json::json;
 use store::record::DataVersion;
 
 use super::document::Document;
-use crate::failure::CommandError;
+use crate::failure::{CommandError, KEY_MISSING};
 
-const ROOT: &str = "/corkboard/v1";
+pub(crate) const OPERATOR_ROOT: &str = "/corkboard/v1";
 /// The status with which a server refuses the same.
 const CONFLICT: u16 = 409;
 
@@ -71,8 +72,8 @@ impl Via {
 }
 
 fn question(ask: &Ask) -> Question {
-    let get = |path: &str, query: &[(&str, &str)]| Question::get(&format!("{ROOT}{path}"), query);
-    let post = |path: &str, body| Question::post(&format!("{ROOT}/migration/{path}"), &body);
+    let get = |path: &str, query: &[(&str, &str)]| Question::get(&format!("{OPERATOR_ROOT}{path}"), query);
+    let post = |path: &str, body| Question::post(&format!("{OPERATOR_ROOT}/migration/{path}"), &body);
     match ask {
         Ask::Status => get("/migration", &[]),
         Ask::Plan { to: None } => get("/migration/plan", &[]),
@@ -122,6 +123,13 @@ impl From<ErrandError> for CommandError {
                 let document = serde_json::to_string(&refused).unwrap_or_default();
                 let Refused { code, message, next, .. } = refused;
                 let refusal = Box::new(Refusal { code: code.to_owned(), message, next, document });
+                CommandError::Operator(OperatorError::Refused { status: CONFLICT, refusal })
+            }
+            // As a running server refuses keys with which it could not go on.
+            ErrandError::Keys(KeyError::Refused(refusal)) => {
+                let (code, message) = (KEY_MISSING.to_owned(), refusal.to_string());
+                let document = json!({ "code": code, "message": message, "next": null }).to_string();
+                let refusal = Box::new(Refusal { code, message, next: None, document });
                 CommandError::Operator(OperatorError::Refused { status: CONFLICT, refusal })
             }
             error => CommandError::Unfinished(error.to_string()),

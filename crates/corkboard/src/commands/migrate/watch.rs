@@ -1,4 +1,4 @@
-//! Following a migration: a line redrawn in place on a terminal, one JSON object per change otherwise.
+//! Following a migration or a rotation of keys: a line redrawn in place on a terminal, one JSON object per change otherwise.
 //!
 //! A server that does not answer for a moment, because it restarts or another node takes over, does not end the watch; one
 //! that stays away does. Status is asked for again and again: it is small, and served in every phase, which a stream of
@@ -7,16 +7,15 @@
 use std::time::Duration;
 
 use api::client::{OperatorError, TransportKind};
+use serde::de::DeserializeOwned;
 use tokio::time::MissedTickBehavior;
 
-use super::document::{Migration, State};
-use super::figures::{grouped, time, whole};
-use super::status::{percent, quiet_s, word};
-use super::{Ask, Via};
+use super::Document;
+use super::figures::{grouped, percent, time, whole};
 use crate::console::Console;
 use crate::failure::CommandError;
 
-const INTERVAL: Duration = Duration::from_millis(500);
+pub(crate) const INTERVAL: Duration = Duration::from_millis(500);
 /// Half a minute without an answer.
 const SILENT_ANSWERS_MAX: u32 = 60;
 
@@ -30,35 +29,62 @@ const BAR_COLUMNS_MAX: usize = 40;
 const WORD_COLUMNS: usize = 12;
 const CLEAR_LINE: &str = "\r\x1b[2K";
 
+/// Something that a server does, as its document shows it at one moment.
+pub(crate) trait Watched: DeserializeOwned + PartialEq {
+    fn progress(&self) -> Progress;
+
+    /// Without what changes by the mere passing of time.
+    fn lasting(&self) -> Self;
+
+    /// Whether the server goes away by itself when this has ended.
+    fn ends_the_server(&self) -> bool {
+        false
+    }
+}
+
+/// How far it is. What is not known is left out.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Progress {
+    /// What is being done.
+    pub(crate) word: &'static str,
+    pub(crate) done: Option<u64>,
+    pub(crate) total: Option<u64>,
+    pub(crate) rate_per_s: Option<f64>,
+    pub(crate) eta_s: Option<f64>,
+    pub(crate) elapsed_s: Option<f64>,
+    /// How long nothing has moved that should move.
+    pub(crate) quiet_s: Option<f64>,
+}
+
 /// What a watch says off a terminal.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tell {
+pub(crate) enum Tell {
     Changes,
     Nothing,
 }
 
 /// Whether a watch draws for people.
-pub(super) fn draws(console: &Console) -> bool {
+pub(crate) fn draws(console: &Console) -> bool {
     console.width().is_some() && !console.is_json()
 }
 
-/// Follows until `is_over`, and gives the last state that was seen.
-pub(super) async fn watch(
-    via: &Via,
+/// Follows until `is_over`, and gives the last state that was seen, with the document that showed it.
+pub(crate) async fn watch<T: Watched>(
+    ask: impl AsyncFn() -> Result<Document, CommandError>,
     console: &mut Console,
     tell: Tell,
-    is_over: impl Fn(&Migration) -> bool,
-) -> Result<Migration, CommandError> {
+    is_over: impl Fn(&T) -> bool,
+) -> Result<(T, Document), CommandError> {
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let (mut shown, mut silent): (Option<Migration>, u32) = (None, 0);
+    let (mut shown, mut silent): (Option<T>, u32) = (None, 0);
     loop {
         ticks.tick().await;
-        let document = match via.ask(&Ask::Status).await {
+        let document = match ask().await {
             Ok(document) => document,
             Err(error) => {
                 silent += 1;
-                let has_stopped = is_gone(&error) && shown.as_ref().is_some_and(|it| it.state == State::RollingBack);
+                let has_stopped = is_gone(&error) && shown.as_ref().is_some_and(Watched::ends_the_server);
                 if has_stopped || !may_pass(&error) || silent > SILENT_ANSWERS_MAX {
                     if draws(console) {
                         console.line("")?;
@@ -72,33 +98,28 @@ pub(super) async fn watch(
             }
         };
         silent = 0;
-        let now: Migration = document.read()?;
+        let now: T = document.read()?;
         if draws(console) {
-            draw(console, &now, shown.as_ref())?;
-        } else if tell == Tell::Changes && shown.as_ref().is_none_or(|before| lasting(before) != lasting(&now)) {
+            draw(console, &now.progress(), shown.as_ref().map(|before| before.progress().word))?;
+        } else if tell == Tell::Changes && shown.as_ref().is_none_or(|before| before.lasting() != now.lasting()) {
             console.line(&document.one_line())?;
         }
         if is_over(&now) {
             if draws(console) {
                 console.line("\n")?;
             }
-            return Ok(now);
+            return Ok((now, document));
         }
         shown = Some(now);
     }
 }
 
 /// A state that ended keeps its line, so that the way so far can be read afterwards.
-fn draw(console: &mut Console, now: &Migration, before: Option<&Migration>) -> Result<(), CommandError> {
-    let is_next = before.is_some_and(|before| before.state != now.state);
+pub(crate) fn draw(console: &mut Console, now: &Progress, word_before: Option<&str>) -> Result<(), CommandError> {
+    let is_next = word_before.is_some_and(|before| before != now.word);
     let start = if is_next { "\n" } else { CLEAR_LINE };
     let line = progress_line(now, console.width().unwrap_or(usize::MAX));
     Ok(console.write(format!("{start}{line}").as_bytes())?)
-}
-
-/// Without what changes by the mere passing of time.
-fn lasting(now: &Migration) -> Migration {
-    Migration { rate_per_s: None, eta_s: None, elapsed_s: None, last_progress_s: None, ..now.clone() }
 }
 
 /// Whether the next question may be answered.
@@ -117,8 +138,8 @@ fn is_gone(error: &CommandError) -> bool {
 }
 
 /// One line of at most `width` columns. What fits least is left out first: rate, count, time left.
-pub(super) fn progress_line(now: &Migration, width: usize) -> String {
-    let label = format!("{:<WORD_COLUMNS$}", word(now.state));
+fn progress_line(now: &Progress, width: usize) -> String {
+    let label = format!("{:<WORD_COLUMNS$}", now.word);
     let line = match (now.done, now.total) {
         (Some(done), Some(total)) => {
             let mut facts = facts(now, done, total);
@@ -141,9 +162,9 @@ pub(super) fn progress_line(now: &Migration, width: usize) -> String {
 }
 
 /// The most important first.
-fn facts(now: &Migration, done: u64, total: u64) -> Vec<String> {
+fn facts(now: &Progress, done: u64, total: u64) -> Vec<String> {
     let percent = format!("{:>3} %", percent(done, total));
-    let quiet = quiet_s(now).map(|s| format!("nothing moved for {}", time(s)));
+    let quiet = now.quiet_s.map(|s| format!("nothing moved for {}", time(s)));
     let left = now.eta_s.filter(|_| quiet.is_none()).map(|s| format!("{} left", time(s)));
     let rate = now.rate_per_s.filter(|rate| *rate > 0.0).map(|rate| format!("{}/s", grouped(whole(rate))));
     // As wide as it will get, so that the bar does not shrink while it fills.
@@ -164,13 +185,13 @@ mod tests {
     use bytes::Bytes;
     use expect_test::expect;
 
-    use super::super::Document;
+    use super::super::document::Migration;
     use super::*;
 
     fn line(rest: &str, width: usize) -> String {
         let json = format!(r#"{{"state":"sweeping","rate_per_s":21000.4,"eta_s":18,"elapsed_s":6{rest}}}"#);
         let now: Migration = Document::of(&Bytes::from(json)).unwrap().read().unwrap();
-        let line = progress_line(&now, width);
+        let line = progress_line(&now.progress(), width);
         assert!(line.chars().count() <= width, "{line}");
         line
     }
