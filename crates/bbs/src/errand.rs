@@ -183,6 +183,7 @@ async fn work_on_keys(config: &Config, tracker: Arc<KeyTracker>, what: First) ->
     let (_never, stop) = watch::channel(false);
     let held = vault.campaign(&config.node).await?;
     unlocked.count().await?;
+    tracker.look(&vault);
     let settings = alone::Settings {
         clock: Arc::new(SystemClock),
         node: config.node.clone(),
@@ -192,11 +193,16 @@ async fn work_on_keys(config: &Config, tracker: Arc<KeyTracker>, what: First) ->
     };
     let (held, end) = match what {
         First::Verify => alone::verify(&vault, held, settings, tracker.clone()).await?,
-        First::Rotate | First::Nothing => alone::rotate(&vault, held, settings, tracker.clone()).await?,
+        First::Rotate | First::Nothing | First::Forget => {
+            alone::rotate(&vault, held, settings, tracker.clone()).await?
+        }
     };
     vault.resign(held).await?;
     if end == RotatorEnd::Stopped {
         return Err(ErrandError::Unfinished);
+    }
+    if what == First::Rotate {
+        vault.forget_superseded().await?;
     }
     Ok(tracker.status(&vault))
 }

@@ -22,9 +22,9 @@ use crate::config::Config;
 use crate::converge::Converger;
 use crate::events::Hub;
 use crate::http::{App, Front, health, listener};
-use crate::keys::RotatorEnd;
 use crate::keys::alone::AloneError;
 use crate::keys::open::{KeyError, Unlocked};
+use crate::keys::{First, RotatorEnd};
 use crate::metrics::Metrics;
 use crate::migrate::ask::{Ask, Desk};
 use crate::migrate::open::{OpenError, Opened};
@@ -204,7 +204,7 @@ impl Start {
 
         let stop = heard(stop);
         let (held, rotated) = self.rotate_alone(&unlocked, held, &opened, &phase, stop.clone()).await?;
-        if rotated == RotatorEnd::Stopped {
+        if rotated == Some(RotatorEnd::Stopped) {
             store.resign(held).await?;
             return Ok(());
         }
@@ -224,12 +224,17 @@ impl Start {
             records: phase.progress().done,
             quarantined: board.quarantine.len(),
         };
-        let rotates = match &unlocked.vault {
+        let begun = match &unlocked.vault {
             Some(vault) => keys::open::begin(vault, &held, &*self.clock, &self.config.node, &opened.history).await?,
             None => false,
         };
+        let rotation = match (begun, rotated) {
+            (true, _) => First::Rotate,
+            (false, Some(_)) => First::Forget,
+            (false, None) => First::Nothing,
+        };
         let drain = self.config.rollback_on_drain_to.map(DataVersion);
-        let loaded = Loaded { unlocked, held, board, opened, rotates };
+        let loaded = Loaded { unlocked, held, board, opened, rotation };
         let master = self.start_master(loaded, &phase, &metrics, api_stopped);
         ready(ready_with);
         let result = master.wait(until(stop), drain, &phase, stop_api, api_task).await;
@@ -248,7 +253,7 @@ impl Start {
         metrics: &Arc<Metrics>,
         stop: watch::Receiver<bool>,
     ) -> Master {
-        let Loaded { unlocked, held, board, opened, rotates } = loaded;
+        let Loaded { unlocked, held, board, opened, rotation: first } = loaded;
         let Unlocked { store, vault } = unlocked;
         let hub = Hub::new(board.revision);
         let board = Arc::new(ArcSwap::from_pointee(board));
@@ -272,7 +277,7 @@ impl Start {
         let rotation = vault.map(|vault| {
             let (history, migration) = (opened.history.clone(), tracker.clone());
             let at_hand = Rotating { vault, writer: writer.clone(), history, migration };
-            self.start_rotator(at_hand, rotates, stop.clone())
+            self.start_rotator(at_hand, first, stop.clone())
         });
         let (rotator_task, keys) = rotation.unzip();
         let at_hand = AtHand { store, board: board.clone(), writer: writer.clone(), tracker, keys };
@@ -368,8 +373,8 @@ struct Loaded {
     held: Mastership,
     board: crate::Board,
     opened: Opened,
-    /// Whether records have to be brought under the active key.
-    rotates: bool,
+    /// What the rotation engine begins with.
+    rotation: First,
 }
 
 /// What runs only while this node is master.

@@ -134,7 +134,7 @@ enum Command {
     /// Bring data up to date, or back: status, plan, start, pause, resume, abort, finalize, rollback, history
     #[command(subcommand, after_help = MIGRATE_HELP)]
     Migrate(MigrateCommand),
-    /// Look after the keys that encrypt records at rest: status, rotate, verify, generate
+    /// Look after the keys that encrypt records at rest: status, rotate, verify, generate, forget
     #[command(subcommand, after_help = KEYS_HELP)]
     Keys(KeysCommand),
     /// Look after records that cannot be read: list, show, retry, export, discard
@@ -255,6 +255,7 @@ fn keys(command: KeysCommand, outer: ReachFlags) -> Result<u8, Failure> {
         KeysCommand::Status(it) => operate(it, outer, keys::status),
         KeysCommand::Rotate(it) => operate(it, outer, keys::rotate),
         KeysCommand::Verify(it) => operate(it, outer, keys::verify),
+        KeysCommand::Forget(it) => operate(it, outer, keys::forget),
         KeysCommand::Generate(args) => {
             let mut console = Console::of_process(args.json);
             let nowhere = Address { url: String::new(), origin: Origin::File };

@@ -190,6 +190,12 @@ pub trait Store: Send + Sync + Debug {
     /// the commit back.
     fn commit<'a>(&'a self, held: &'a Mastership, steps: &'a [Step]) -> BoxFuture<'a, Result<u64, StoreError>>;
 
+    /// Lets go of the bytes of records that were overwritten or deleted, as far as the store keeps such bytes and can. A store
+    /// that looks after that in its own time does nothing.
+    fn forget_superseded(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// The revision of the newest durable step; 0 in an empty store.
     fn revision(&self) -> u64;
 

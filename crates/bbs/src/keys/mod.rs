@@ -30,7 +30,7 @@ use std::time::Duration;
 use store::root::{Entry, HistoryEvent, QUARANTINE_ROOT, append_history};
 use store::seal::ledger::{KeyRefusal, judge};
 use store::seal::{Keyring, Vault};
-use store::{Step, StoreError};
+use store::{Step, Store, StoreError};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -118,6 +118,8 @@ impl From<StoreError> for Trouble {
 enum Task {
     Nothing,
     Rotate,
+    /// All is done but for the bytes of former records, which the old keys, or nobody, opened.
+    Forget,
     Verify,
     /// Records stand in the way.
     Blocked,
@@ -129,6 +131,8 @@ pub enum First {
     Nothing,
     /// [`open::begin`] found something to do.
     Rotate,
+    /// Everything was brought under the active key before this node served.
+    Forget,
     Verify,
 }
 
@@ -156,6 +160,7 @@ impl Rotator {
         let total = parts.vault.census().total();
         let task = match first {
             First::Nothing => Task::Nothing,
+            First::Forget => Task::Forget,
             First::Rotate => {
                 parts.tracker.begin(State::Rotating, total);
                 Task::Rotate
@@ -172,9 +177,10 @@ impl Rotator {
     pub async fn run(mut self) -> RotatorEnd {
         loop {
             let done = match self.task {
+                Task::Nothing | Task::Forget | Task::Blocked if self.parts.alone => return RotatorEnd::Done,
                 Task::Rotate => self.rotate().await,
+                Task::Forget => self.forget_superseded().await,
                 Task::Verify => self.verify_for_operator().await,
-                Task::Nothing | Task::Blocked if self.parts.alone => return RotatorEnd::Done,
                 Task::Nothing | Task::Blocked => self.wait().await,
             };
             match done {
@@ -256,7 +262,21 @@ impl Rotator {
         let took = self.begun.elapsed();
         tracing::info!(key = active, records = tally.records, ?took, "all records are under the active key");
         self.parts.tracker.settle(took);
+        self.task = Task::Forget;
+        Ok(())
+    }
+
+    /// A record that was sealed again may still lie in the files of the store as it was before.
+    async fn forget_superseded(&mut self) -> Result<(), Trouble> {
         self.task = Task::Nothing;
+        let forgotten = tokio::select! {
+            _ = self.parts.stop.wait_for(|stop| *stop) => return Err(Trouble::Stopping),
+            forgotten = self.parts.vault.forget_superseded() => forgotten,
+        };
+        match forgotten {
+            Ok(()) => tracing::info!("former bytes of records are gone from the files of the store"),
+            Err(error) => tracing::warn!(%error, "former bytes of records stay in the files of the store for now"),
+        }
         Ok(())
     }
 

@@ -47,7 +47,8 @@ pub(super) struct Engine {
 }
 
 impl Start {
-    /// Brings all records under the active key before anybody is let in, if that is how it is configured.
+    /// Brings all records under the active key before anybody is let in, if that is how it is configured and there is
+    /// something to do.
     pub(super) async fn rotate_alone(
         &self,
         unlocked: &Unlocked,
@@ -55,10 +56,10 @@ impl Start {
         opened: &Opened,
         phase: &Arc<Phase>,
         stop: watch::Receiver<bool>,
-    ) -> Result<(Mastership, RotatorEnd), RunError> {
+    ) -> Result<(Mastership, Option<RotatorEnd>), RunError> {
         let offline = self.config.encryption.as_ref().is_some_and(|keys| keys.rotation.mode == RotationMode::Offline);
         let Some(vault) = unlocked.vault.as_ref().filter(|_| offline && !unlocked.is_settled()) else {
-            return Ok((held, RotatorEnd::Done));
+            return Ok((held, None));
         };
         phase.enter(Stage::Reencrypting);
         let encryption = self.config.encryption.as_ref();
@@ -72,13 +73,14 @@ impl Start {
         let tracker = Arc::new(KeyTracker::new(RotationMode::Offline));
         phase.follow_rotation(tracker.clone(), vault.clone());
         unlocked.count().await?;
-        Ok(keys::alone::rotate(vault, held, settings, tracker).await?)
+        let (held, end) = keys::alone::rotate(vault, held, settings, tracker).await?;
+        Ok((held, Some(end)))
     }
 
     pub(super) fn start_rotator(
         &self,
         at_hand: Rotating,
-        rotates: bool,
+        first: First,
         stop: watch::Receiver<bool>,
     ) -> (JoinHandle<RotatorEnd>, operations::Keys) {
         let Rotating { vault, writer, history, migration } = at_hand;
@@ -99,7 +101,7 @@ impl Start {
             source: encryption.map(|encryption| encryption.source.clone()),
             stop,
         };
-        let task = tokio::spawn(Rotator::new(parts, if rotates { First::Rotate } else { First::Nothing }, asks).run());
+        let task = tokio::spawn(Rotator::new(parts, first, asks).run());
         (task, operations::Keys { vault, tracker, desk })
     }
 

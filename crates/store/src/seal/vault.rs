@@ -292,6 +292,10 @@ impl Store for Vault {
         })
     }
 
+    fn forget_superseded(&self) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.forget_superseded()
+    }
+
     fn revision(&self) -> u64 {
         self.inner.revision()
     }

@@ -6,7 +6,7 @@ use api::client::Question;
 use bbs::config::Config;
 use bbs::errand::{self, ErrandError};
 use bbs::keys::{KeyTracker, KeysStatus};
-use serde_json::json;
+use serde_json::Value;
 
 use super::document::State;
 use crate::commands::migrate::watch::{self, Progress};
@@ -30,8 +30,8 @@ pub(super) async fn status(via: &Via) -> Result<Document, CommandError> {
 }
 
 /// Something to begin.
-pub(super) fn question(what: &str) -> Question {
-    Question::post(&path(&format!("/{what}")), &json!({}))
+pub(super) fn question(what: &str, how: &Value) -> Question {
+    Question::post(&path(&format!("/{what}")), how)
 }
 
 fn path(rest: &str) -> String {

@@ -5,11 +5,13 @@
 
 mod ask;
 mod document;
+mod forget;
 mod generate;
 mod rotate;
 mod status;
 mod verify;
 
+pub(crate) use forget::forget;
 pub(crate) use generate::generate;
 pub(crate) use rotate::rotate;
 pub(crate) use status::status;
@@ -29,7 +31,7 @@ pub(crate) enum KeysCommand {
     Status(Remote<status::Status>),
     /// Take up the keys that are configured now, and bring every record under the active one
     #[command(after_help = "Examples:\n  corkboard keys rotate\n  corkboard keys rotate --watch\n  \
-        corkboard keys rotate --config board.toml\n\n\
+        corkboard keys rotate --config board.toml\n  corkboard keys rotate --keep-missing\n\n\
         A server reads its configuration file again for this; the rest of the file takes effect at the next start.\n\
         Exit code 0 if it has begun; with --watch or --config those of corkboard keys status at its end; 8 if a key is \
         missing that records need.")]
@@ -40,6 +42,10 @@ pub(crate) enum KeysCommand {
         Exit code 0 if every record can be opened, 7 if one cannot."
     )]
     Verify(Remote<verify::Verify>),
+    /// Give up a key that is lost, so that servers start without it
+    #[command(after_help = "Examples:\n  corkboard keys forget A --config board.toml\n\n\
+        Only while no server runs. Records that only this key opens stay in quarantine.")]
+    Forget(Remote<forget::Forget>),
     /// Make a new key: 32 random bytes in base64
     #[command(
         after_help = "Examples:\n  corkboard keys generate --out keys/B\n  CORKBOARD_KEY_B=$(corkboard keys generate)"

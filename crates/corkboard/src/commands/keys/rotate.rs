@@ -3,6 +3,7 @@
 //! A server does it while it serves, and goes on when this command has ended. Without a server it is done right here.
 
 use bbs::errand;
+use serde_json::json;
 
 use super::document::{Begun, Keys};
 use super::{ask, status};
@@ -15,6 +16,10 @@ pub(crate) struct Rotate {
     /// Come back only when all records are under the active key, or it needs you; without a server that is always so
     #[arg(long)]
     watch: bool,
+    /// Keys that records need and the configuration no longer has stay in the memory of the server until it ends: for a key
+    /// whose bytes are lost
+    #[arg(long, conflicts_with = "config")]
+    keep_missing: bool,
     #[command(flatten)]
     store: StoreFlag,
     #[command(flatten)]
@@ -41,7 +46,8 @@ pub(crate) async fn rotate(via: &Via, args: Rotate, console: &mut Console) -> Re
             };
         }
     };
-    let document = Document::of(&client.ask(&ask::question("rotate")).await?)?;
+    let document =
+        Document::of(&client.ask(&ask::question("rotate", &json!({ "keep_missing": args.keep_missing }))).await?)?;
     let Begun { message, keys } = document.read()?;
     // Who watches is told by the watch what comes next.
     said(console, &document, &message, keys.next.as_deref().filter(|_| !args.watch))?;

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use bbs::errand;
 
 use super::ask;
+use serde_json::json;
+
 use super::document::{Broken, Keys, State, Tally, Verification, quoted};
 use crate::commands::migrate::{
     Document, EXIT_DONE, Errand, Place, StoreFlag, Via, grouped, moment, nothing_to_do, size, watch,
@@ -41,7 +43,7 @@ pub(crate) async fn verify(via: &Via, _: Verify, console: &mut Console) -> Resul
             };
         }
     };
-    client.ask(&ask::question("verify")).await?;
+    client.ask(&ask::question("verify", &json!({}))).await?;
     let is_over = |now: &Keys| now.state != State::Checking;
     let (_, document) = watch::watch(async || ask::status(via).await, console, watch::Tell::Nothing, is_over).await?;
     told(&document, console)
