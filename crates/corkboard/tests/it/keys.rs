@@ -170,20 +170,20 @@ fn rotate_begins_and_may_be_followed() {
         &script,
         &["keys", "rotate"],
         &expect![[r#"
-        records are being brought under key B
-        Next: corkboard keys status --watch
-        = 0
-        < POST /corkboard/v1/keys/rotate {}
-    "#]],
+            records are being brought under key B
+            Next: corkboard keys status --watch
+            = 0
+            < POST /corkboard/v1/keys/rotate {"keep_missing":false}
+        "#]],
     );
     check(
         &script,
         &["keys", "rotate", "--json"],
         &expect![[r#"
-        {"message":"records are being brought under key B","keys":{"state":"rotating","explanation":"It is rotating.","active":"B","marker":null,"next":"corkboard keys status --watch"}}
-        = 0
-        < POST /corkboard/v1/keys/rotate {}
-    "#]],
+            {"message":"records are being brought under key B","keys":{"state":"rotating","explanation":"It is rotating.","active":"B","marker":null,"next":"corkboard keys status --watch"}}
+            = 0
+            < POST /corkboard/v1/keys/rotate {"keep_missing":false}
+        "#]],
     );
     check(
         &script,
@@ -193,7 +193,7 @@ fn rotate_begins_and_may_be_followed() {
             {"state":"rotating","explanation":"It is rotating.","active":"B","marker":null,"next":"corkboard keys status --watch"}
             {"state":"settled","explanation":"It is settled.","active":"B","marker":"B","keys":[{"name":"A","active":false,"configured":true,"needed":false,"records":0,"writes":7,"writes_max":4294967296,"oldest_record_ns":null,"since_ns":1,"safe_to_remove":true,"verdict":"A: 0 records, safe to remove","blocked_by":[]}]}
             = 0
-            < POST /corkboard/v1/keys/rotate {}
+            < POST /corkboard/v1/keys/rotate {"keep_missing":false}
             < GET /corkboard/v1/keys
             < GET /corkboard/v1/keys
         "#]],
