@@ -2,6 +2,7 @@
 
 mod configured;
 mod life;
+mod lost;
 mod secrets;
 mod site;
 mod spoiled;
