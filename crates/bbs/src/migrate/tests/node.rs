@@ -48,8 +48,9 @@ const TURNS_MAX: usize = 2_000;
 const PACE_OF_TWO: u64 = 50;
 /// The same beside a second engine: less than a batch takes at that pace.
 const NEXT_TURN_OF_TWO: Duration = Duration::from_millis(30);
-/// Passes when everybody waits for somebody.
-const ALL_AT_REST: Duration = Duration::from_millis(1);
+/// Passes when everybody waits for somebody. What an operator says takes half as long again, so that an engine that it sets
+/// going never wakes up at the very moment at which somebody else goes on.
+const ALL_AT_REST: Duration = Duration::from_millis(2);
 /// Commands between two words of the operator, when the engine rests.
 const COMMANDS_AT_REST: usize = 2;
 /// Making metrics costs more than all the rest of a node.
@@ -417,12 +418,13 @@ impl Node {
                     left -= usize::from(told.settle(world)).min(left);
                 }
                 Some(question) = self.questions.recv() => {
-                    self.let_all_rest().await;
+                    self.let_all_rest(ALL_AT_REST).await;
                     self.depose_when_due().await;
                     let word = self.word_in_between(operator).filter(|_| pending.is_none() && !interfered);
                     if let Some(ask) = word {
                         interfered = true;
                         pending = Some(self.tell(ask));
+                        self.let_all_rest(ALL_AT_REST / 2).await;
                     } else if pending.is_none() && self.changes_keys() {
                         pending = Some(self.tell_of_keys());
                     } else if pending.is_none() && left > 0 {
@@ -431,7 +433,7 @@ impl Node {
                     if let Some(pending) = &mut pending {
                         pending.send_off();
                     }
-                    self.let_all_rest().await;
+                    self.let_all_rest(ALL_AT_REST).await;
                     let _ = question.send(());
                 }
                 _ = &mut self.writing => return End::Crashed,
@@ -460,9 +462,9 @@ impl Node {
     }
 
     /// With two engines, until everybody waits for somebody.
-    async fn let_all_rest(&self) {
+    async fn let_all_rest(&self, how_long: Duration) {
         if self.unlocked.vault.is_some() {
-            tokio::time::sleep(ALL_AT_REST).await;
+            tokio::time::sleep(how_long).await;
         }
     }
 
