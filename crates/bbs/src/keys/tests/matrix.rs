@@ -19,7 +19,8 @@ use store::memory::Memory;
 use store::seal::ledger::read_ledger;
 
 use crate::config::Mode;
-use crate::migrate::tests::node::{Birth, End, Keys, Node};
+use crate::migrate::tests::keyed::Keys;
+use crate::migrate::tests::node::{Birth, End, Node};
 use crate::migrate::tests::process::{Fault, Process, Row, Wreck};
 use crate::migrate::tests::world::{World, dump};
 use crate::migrate::tests::{Draw, crash};

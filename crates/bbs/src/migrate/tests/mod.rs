@@ -13,6 +13,7 @@
 
 mod data;
 mod gate;
+pub(crate) mod keyed;
 pub(crate) mod node;
 pub(crate) mod process;
 pub(crate) mod seals;

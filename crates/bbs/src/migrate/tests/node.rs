@@ -14,21 +14,19 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use store::memory::Memory;
 use store::root::{RootState, next_history_number, read_root};
-use store::{Forms, Mastership, Store, StoreError, Version};
+use store::{Forms, StoreError, Version};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use super::gate::{Asks, Gated, Question};
-use super::seals::ring;
+use super::gate::{Asks, Question};
+use super::keyed::{Beside, Keys, PACE_OF_TWO, Rotating, Taken};
 use super::world::{Proposal, ScriptClock, TASK_REJECTIONS_MAX, World, dump};
 use crate::board::Board;
-use crate::clock::Clock;
 use crate::commands::Done;
-use crate::config::{Encryption, Finalization, KeySource, Migration, Mode, Rotation, RotationMode, Start};
+use crate::config::{Finalization, Migration, Mode, Start};
 use crate::events::Hub;
-use crate::keys::alone::{self, AloneError};
-use crate::keys::open::{KeyError, Unlocked, begin, unlock};
-use crate::keys::{self, First, KeyAsk, KeyDesk, KeyTracker, Rotator, RotatorEnd};
+use crate::keys::KeyAsk;
+use crate::keys::open::{KeyError, Unlocked, begin};
 use crate::metrics::Metrics;
 use crate::migrate::ask::{Answer, Ask, Desk};
 use crate::migrate::open::{self, OpenError, Opened, Work};
@@ -44,8 +42,6 @@ const ENTRIES_AT_ONCE: usize = 5;
 const NEXT_TURN: Duration = Duration::from_millis(1);
 /// More turns than any run takes.
 const TURNS_MAX: usize = 2_000;
-/// How many records a second each of two engines brings on, a tenth of it at once.
-const PACE_OF_TWO: u64 = 50;
 /// The same beside a second engine: less than a batch takes at that pace.
 const NEXT_TURN_OF_TWO: Duration = Duration::from_millis(30);
 /// Passes when everybody waits for somebody. What an operator says takes half as long again, so that an engine that it sets
@@ -65,33 +61,6 @@ pub(crate) struct Binary {
     /// How many batches are under way at a time. With several, their order is not the same in every run.
     pub(crate) in_flight: usize,
     pub(crate) keys: Keys,
-}
-
-/// The keys of a node: a letter each, the first is active. Without any, records are stored as they are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Keys {
-    pub(crate) mine: &'static str,
-    /// Whether nobody is served while records are brought under the active one.
-    pub(crate) alone: bool,
-    /// The keys that the operator configures when half of the records are under the active one.
-    pub(crate) later: Option<&'static str>,
-}
-
-impl Keys {
-    pub(crate) const fn of(mine: &'static str) -> Self {
-        Self { mine, alone: false, later: None }
-    }
-
-    fn rotation(self) -> Rotation {
-        let mode = if self.alone { RotationMode::Offline } else { RotationMode::Online };
-        Rotation { mode, records_per_s_max: PACE_OF_TWO }
-    }
-
-    fn encryption(self) -> Option<Encryption> {
-        let source = KeySource::new(move || Ok(ring(self.later.unwrap_or(self.mine))));
-        let some = !self.mine.is_empty();
-        some.then(|| Encryption { keyring: ring(self.mine), rotation: self.rotation(), source })
-    }
 }
 
 impl Binary {
@@ -168,70 +137,10 @@ pub(crate) struct Node {
     pub(crate) at_deposition: Option<BTreeMap<String, Bytes>>,
 }
 
-/// The second engine.
-struct Rotating {
-    tracker: Arc<KeyTracker>,
-    desk: KeyDesk,
-    task: JoinHandle<RotatorEnd>,
-    /// Whether the operator has yet to say that the keys are others now.
-    awaits_word: bool,
-}
-
-/// A store that a node has the lock of and the keys for.
-struct Taken {
-    store: Memory,
-    held: Mastership,
-    binary: Binary,
-    clock: Arc<ScriptClock>,
-    gated: Gated,
-    questions: mpsc::Receiver<Question>,
-    unlocked: Unlocked,
-}
-
 impl Drop for Node {
     fn drop(&mut self) {
         self.writing.abort();
         self.engine.abort();
-        if let Some(rotation) = &self.rotation {
-            rotation.task.abort();
-        }
-    }
-}
-
-impl Taken {
-    /// Whoever was master of the store is no more.
-    async fn take(store: &Memory, binary: Binary, world: &World) -> Result<Self, KeyError> {
-        let store = store.reopen();
-        let held = store.campaign("test").await.unwrap();
-        let clock = ScriptClock::at(world.propose().number);
-        let (gated, questions) = Gated::new(store.clone());
-        let for_keys: Arc<dyn Clock> = clock.clone();
-        let unlocked = unlock(Arc::new(gated.clone()), binary.keys.encryption().as_ref(), &for_keys).await?;
-        Ok(Self { store, held, binary, clock, gated, questions, unlocked })
-    }
-
-    /// As a server does that lets nobody in meanwhile.
-    async fn rotate_alone(mut self, opened: &Opened) -> Result<Self, StoreError> {
-        let Some(vault) =
-            self.unlocked.vault.as_ref().filter(|_| self.binary.keys.alone && !self.unlocked.is_settled())
-        else {
-            return Ok(self);
-        };
-        let settings = alone::Settings {
-            clock: self.clock.clone(),
-            node: "test".into(),
-            rotation: self.binary.keys.rotation(),
-            history: opened.history.clone(),
-        };
-        self.unlocked.count().await?;
-        let tracker = Arc::new(KeyTracker::new(RotationMode::Offline));
-        self.held = match alone::rotate(vault, self.held, settings, tracker).await {
-            Ok(held) => held,
-            Err(AloneError::Store(error)) => return Err(error),
-            Err(AloneError::StoreFailed(_)) => return Err(lost_power()),
-            Err(error) => panic!("{error}"),
-        };
-        Ok(self)
     }
 }
 
@@ -316,24 +225,9 @@ impl Node {
         let tracker = Arc::new(Tracker::new(Migrator::facts(&opened, binary.newest, settings)));
         let ((desk, asks), (stop, stopped)) = (Desk::new(), watch::channel(false));
         let rotation = unlocked.vault.clone().filter(|_| !resumes).map(|vault| {
-            let source = binary.keys.encryption().map(|encryption| encryption.source);
-            let tracker = Arc::new(KeyTracker::new(binary.keys.rotation().mode));
-            let (desk, asks) = KeyDesk::new();
-            let parts = keys::Parts {
-                vault,
-                writer: writer.clone(),
-                clock: clock.clone(),
-                node: "test".into(),
-                rotation: binary.keys.rotation(),
-                alone: false,
-                tracker: tracker.clone(),
-                history: opened.history.clone(),
-                source,
-                stop: stopped.clone(),
-            };
-            let rotator = Rotator::new(parts, if rotates { First::Rotate } else { First::Nothing }, asks);
-            let awaits_word = binary.keys.later.is_some();
-            Rotating { tracker, desk, task: tokio::spawn(rotator.run()), awaits_word }
+            let history = opened.history.clone();
+            let beside = Beside { vault, writer: writer.clone(), clock: clock.clone(), history, stop: stopped.clone() };
+            Rotating::start(binary.keys, beside, rotates)
         });
         let parts = Parts {
             store: shared,
@@ -375,18 +269,14 @@ impl Node {
 
     /// Whether all records are under the active key and the store says so.
     pub(crate) fn is_settled(&self) -> bool {
-        let shown = self.rotation.as_ref().is_none_or(|rotation| rotation.tracker.state() == keys::State::Settled);
-        self.unlocked.is_settled() && shown
+        self.unlocked.is_settled() && self.rotation.as_ref().is_none_or(Rotating::is_settled)
     }
 
     /// Whether an engine is in the middle of something; it may be waiting for time to pass. One engine alone never does.
     fn is_working(&self) -> bool {
         use State::{Cleaning, Finalizing, RollingBack, Sweeping, Verifying};
-        let rotates = |rotation: &Rotating| {
-            matches!(rotation.tracker.state(), keys::State::Rotating | keys::State::Verifying | keys::State::Checking)
-        };
         let migrates = matches!(self.tracker.state(), Sweeping | Verifying | Finalizing | Cleaning | RollingBack);
-        self.unlocked.vault.is_some() && (migrates || self.rotation.as_ref().is_some_and(rotates))
+        self.unlocked.vault.is_some() && (migrates || self.rotation.as_ref().is_some_and(Rotating::is_working))
     }
 
     pub(crate) fn quarantine(&self) -> Vec<String> {
@@ -425,8 +315,8 @@ impl Node {
                         interfered = true;
                         pending = Some(self.tell(ask));
                         self.let_all_rest(ALL_AT_REST / 2).await;
-                    } else if pending.is_none() && self.changes_keys() {
-                        pending = Some(self.tell_of_keys());
+                    } else if pending.is_none() && let Some(told) = self.word_about_keys() {
+                        pending = Some(told);
                     } else if pending.is_none() && left > 0 {
                         pending = Some(self.submit(world));
                     }
@@ -517,18 +407,10 @@ impl Node {
         }
     }
 
-    /// Whether it is the moment for that, which comes once.
-    fn changes_keys(&mut self) -> bool {
-        let Some(rotation) = self.rotation.as_mut().filter(|rotation| rotation.awaits_word) else { return false };
-        let (state, progress) = rotation.tracker.progress();
-        rotation.awaits_word = !(state == keys::State::Rotating && progress.done * 2 >= progress.total);
-        !rotation.awaits_word
-    }
-
-    fn tell_of_keys(&self) -> Pending {
-        let desk = self.rotation.as_ref().map(|rotation| rotation.desk.clone());
-        let desk = desk.expect("there is a rotation to change");
-        Pending::new(async move { Told::Word(desk.ask(KeyAsk::Rotate).await) })
+    /// The operator says once, at the right moment, that the keys are others now.
+    fn word_about_keys(&mut self) -> Option<Pending> {
+        let desk = self.rotation.as_mut()?.is_time_for_a_word()?;
+        Some(Pending::new(async move { Told::Word(desk.ask(KeyAsk::Rotate).await) }))
     }
 
     fn tell(&self, ask: Ask) -> Pending {

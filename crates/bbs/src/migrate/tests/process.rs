@@ -6,7 +6,8 @@ use store::Version;
 use store::memory::Memory;
 use store::root::RootState;
 
-use super::node::{Binary, Birth, End, Keys, Node, Operator, lost_power};
+use super::keyed::Keys;
+use super::node::{Binary, Birth, End, Node, Operator, lost_power};
 use super::world::{World, dump};
 use crate::config::{Finalization, Mode};
 use crate::migrate::ask::Ask;
