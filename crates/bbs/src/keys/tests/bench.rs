@@ -12,7 +12,7 @@ use store::root::{VersionRecord, next_history_number, put_cluster_id, put_versio
 use store::seal::envelope::NONCE_BYTES;
 use store::seal::ledger::read_ledger;
 use store::seal::{Keyring, Ledger, Place, Vault};
-use store::{EntityRef, Forms, STEP_OPS_MAX, Step, Store, Version, versions};
+use store::{BoxFuture, EntityRef, Forms, Mastership, Page, STEP_OPS_MAX, Step, Store, StoreError, Version, versions};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -58,8 +58,71 @@ impl Clock for SealClock {
     }
 }
 
+/// A store that fails to read when it is told to.
+#[derive(Debug)]
+pub(super) struct Flaky {
+    inner: Memory,
+    failing_reads: AtomicU64,
+}
+
+impl Flaky {
+    /// So many looks at the store fail from now on.
+    pub(super) fn fail_reads(&self, reads: u64) {
+        self.failing_reads.store(reads, Ordering::SeqCst);
+    }
+
+    pub(super) fn reads_left(&self) -> u64 {
+        self.failing_reads.load(Ordering::SeqCst)
+    }
+
+    fn fails(&self) -> bool {
+        let less = |reads: u64| reads.checked_sub(1);
+        self.failing_reads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_ok()
+    }
+}
+
+impl Store for Flaky {
+    fn campaign<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<Mastership, StoreError>> {
+        self.inner.campaign(node)
+    }
+
+    fn resign(&self, held: Mastership) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.inner.resign(held)
+    }
+
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Bytes>, StoreError>> {
+        self.inner.get(key)
+    }
+
+    fn scan<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page, StoreError>> {
+        if self.fails() {
+            let source = std::io::Error::other("injected fault");
+            return Box::pin(async { Err(StoreError::Io { doing: "reading".into(), source }) });
+        }
+        self.inner.scan(prefix, after, limit)
+    }
+
+    fn commit<'a>(&'a self, held: &'a Mastership, steps: &'a [Step]) -> BoxFuture<'a, Result<u64, StoreError>> {
+        self.inner.commit(held, steps)
+    }
+
+    fn revision(&self) -> u64 {
+        self.inner.revision()
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
 pub(super) struct Bench {
     pub(super) store: Memory,
+    pub(super) faults: Arc<Flaky>,
     pub(super) vault: Arc<Vault>,
     pub(super) writer: Writer,
     pub(super) board: Arc<ArcSwap<Board>>,
@@ -149,7 +212,8 @@ impl Bench {
         let rotation = Rotation { records_per_s_max: PACE, ..Rotation::default() };
         let encryption = Encryption { keyring, rotation, source: source.clone() };
         let for_keys: Arc<dyn Clock> = clock.clone();
-        let unlocked = unlock(Arc::new(store.clone()), Some(&encryption), &for_keys).await.unwrap();
+        let faults = Arc::new(Flaky { inner: store.clone(), failing_reads: AtomicU64::new(0) });
+        let unlocked = unlock(faults.clone(), Some(&encryption), &for_keys).await.unwrap();
         let board = unlocked.load(LATEST, &Phase::new()).await.unwrap();
         let vault = unlocked.vault.clone().unwrap();
         let history = next_history_number(&store).await.unwrap().into();
@@ -187,6 +251,7 @@ impl Bench {
         let rotator = Rotator::new(parts, if rotates { First::Rotate } else { First::Nothing }, asks);
         Self {
             store,
+            faults,
             vault,
             writer,
             board,

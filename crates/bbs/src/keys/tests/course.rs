@@ -161,6 +161,18 @@ async fn a_free_name_may_get_other_bytes_and_a_free_key_may_go() {
     assert_eq!((store.writes(), bench.vault.keyring().has("B")), (writes, false));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_free_key_that_becomes_active_again_is_needed_before_it_seals() {
+    let store = filled("A", DOMAINS).await;
+    Bench::start(&store, "BA").await.reaches(State::Settled).await;
+    expect!["marker B; A free, B needed"].assert_eq(&summary(&read_ledger(&store).await.unwrap()));
+    let bench = Bench::start(&store, "AB").await;
+    assert_eq!(bench.seals(), 0);
+    expect!["marker absent; A needed, B needed"].assert_eq(&summary(&bench.ledger().await));
+    settles(&bench, &expect!["marker A; A needed, B free; A: 12 records, active; B: 0 records, safe to remove"]).await;
+    assert_eq!(bench.ledger().await.entries["A"].writes, 2 * DOMAINS as u64, "the same bytes, so the same count");
+}
+
 /// The marker lies: somebody wrote to the store without a server.
 #[tokio::test(start_paused = true)]
 async fn a_marker_that_lies_is_taken_away_before_anything_else() {
@@ -206,6 +218,22 @@ async fn a_full_disk_is_waited_out() {
         check(&store, "settled").await;
         assert_eq!(bench.ledger().await.marker.as_deref(), Some("B"), "write {write}");
         assert_eq!(census(&store).await["B"], DOMAINS as u64);
+    }
+}
+
+/// While the engine looks for what is left to do, and while it proves that nothing is.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_cannot_be_read_for_a_while_is_waited_out() {
+    for state in [State::Rotating, State::Verifying] {
+        let store = filled("A", DOMAINS).await;
+        let bench = Bench::start(&store, "BA").await;
+        bench.reaches(state).await;
+        bench.faults.fail_reads(2);
+        bench.until(|bench| bench.faults.reads_left() == 0).await;
+        assert_eq!(bench.ledger().await.marker, None, "{state:?}");
+        bench.reaches(State::Settled).await;
+        check(&store, "settled").await;
+        assert_eq!(bench.ledger().await.marker.as_deref(), Some("B"), "{state:?}");
     }
 }
 
