@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use crate::board::Board;
 use crate::clock::Clock;
 use crate::commands::{Command, TracedEffect, UpsertDomain};
-use crate::config::{Encryption, KeySource, Rotation};
+use crate::config::{Encryption, KeySource, Rotation, RotationMode};
 use crate::events::Hub;
 use crate::keys::open::{begin, unlock};
 use crate::keys::{First, KeyAsk, KeyDesk, KeyTracker, KeysStatus, Parts, Rotator, RotatorEnd, State};
@@ -263,6 +263,25 @@ impl Bench {
             _effects: waiting,
             _stop: stop,
         }
+    }
+
+    /// A second engine on the same store, which does only what the test calls.
+    pub(super) fn another_engine(&self) -> Rotator {
+        let (_, asks) = KeyDesk::new();
+        let (_, stop) = watch::channel(false);
+        let parts = Parts {
+            vault: self.vault.clone(),
+            writer: self.writer.clone(),
+            clock: self.clock.clone(),
+            node: "test".into(),
+            rotation: Rotation::default(),
+            alone: false,
+            tracker: Arc::new(KeyTracker::new(RotationMode::Online)),
+            history: 1_000.into(),
+            source: None,
+            stop,
+        };
+        Rotator::new(parts, First::Nothing, asks)
     }
 
     /// Lets virtual time pass until it is so.

@@ -5,9 +5,9 @@ use bytes::Bytes;
 use store::seal::envelope::key_name;
 use store::{Op, Step, Store, Version};
 
-use super::bench::{Bench, domain, filled};
+use super::bench::{Bench, domain, filled, summary};
 use crate::commands::{Command, UpsertDomain};
-use crate::keys::State;
+use crate::keys::{State, Tally};
 use crate::migrate::tests::seals::census;
 use crate::writer::errand::{Control, Rewrite, Seen};
 
@@ -108,4 +108,18 @@ async fn what_happened_since_a_batch_was_read_stays_as_it_is() {
     // An operator's word has a commit of its own in any case.
     check(Deleted, GroupBefore).await;
     check(Deleted, SameGroupBefore).await;
+}
+
+/// Every record was opened under the active key; then one came up that is not, before the marker is written.
+#[tokio::test(start_paused = true)]
+async fn a_proof_that_is_out_of_date_is_not_written_down() {
+    let store = filled("A", 2 * DOMAINS).await;
+    let bench = Bench::start(&store, "BA").await;
+    let mut engine = bench.another_engine();
+    engine.finish(&Tally::default()).await.unwrap();
+    assert!(bench.vault.stale() > 0);
+    assert_eq!(summary(&bench.ledger().await), "marker absent; A needed, B needed");
+    bench.reaches(State::Settled).await;
+    engine.finish(&Tally::default()).await.unwrap();
+    assert_eq!(summary(&bench.ledger().await), "marker B; A free, B needed");
 }
