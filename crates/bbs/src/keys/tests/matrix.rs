@@ -16,7 +16,8 @@ use bytes::Bytes;
 use expect_test::{ExpectFile, expect, expect_file};
 use store::Version;
 use store::memory::Memory;
-use store::seal::ledger::read_ledger;
+use store::seal::LedgerEntry;
+use store::seal::ledger::{LEDGER_ROOT, read_ledger};
 
 use crate::config::Mode;
 use crate::migrate::tests::keyed::Keys;
@@ -127,7 +128,7 @@ async fn every_crash_of(scene: &Scene) -> Tally {
     for fault in (1..=tally.writes).flat_map(|write| [Fault::Before(write), Fault::After(write)]) {
         let wreck = crash(&scene.row, &store, &world, fault).await;
         tally.crashes += 1;
-        let disk = dump(&wreck.store).await;
+        let disk = without_counts(dump(&wreck.store).await);
         if disk == last {
             continue;
         }
@@ -136,6 +137,15 @@ async fn every_crash_of(scene: &Scene) -> Tally {
         tally.restarts += recover(scene, wreck).await;
     }
     tally
+}
+
+/// Disks that differ only in how often a key has sealed are the same for what follows.
+fn without_counts(mut disk: BTreeMap<String, Bytes>) -> BTreeMap<String, Bytes> {
+    for (_, value) in disk.iter_mut().filter(|(key, _)| key.starts_with(LEDGER_ROOT)) {
+        let entry: LedgerEntry = serde_json::from_slice(value).unwrap();
+        *value = serde_json::to_vec(&LedgerEntry { writes: 0, ..entry }).unwrap().into();
+    }
+    disk
 }
 
 /// With every set of keys, every release.

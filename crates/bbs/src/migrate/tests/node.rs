@@ -44,9 +44,11 @@ const NEXT_TURN: Duration = Duration::from_millis(1);
 const TURNS_MAX: usize = 2_000;
 /// The same beside a second engine: less than a batch takes at that pace.
 const NEXT_TURN_OF_TWO: Duration = Duration::from_millis(30);
-/// Passes when everybody waits for somebody. What an operator says takes half as long again, so that an engine that it sets
-/// going never wakes up at the very moment at which somebody else goes on.
-const ALL_AT_REST: Duration = Duration::from_millis(2);
+/// Passes when everybody waits for somebody.
+const ALL_AT_REST: Duration = Duration::from_millis(4);
+/// What an operator says takes this much longer, so that an engine that it sets going does not wake up at the very moment at
+/// which somebody else goes on.
+const A_WORD: Duration = Duration::from_millis(1);
 /// Commands between two words of the operator, when the engine rests.
 const COMMANDS_AT_REST: usize = 2;
 /// Making metrics costs more than all the rest of a node.
@@ -314,7 +316,7 @@ impl Node {
                     if let Some(ask) = word {
                         interfered = true;
                         pending = Some(self.tell(ask));
-                        self.let_all_rest(ALL_AT_REST / 2).await;
+                        self.let_all_rest(A_WORD).await;
                     } else if pending.is_none() && let Some(told) = self.word_about_keys() {
                         pending = Some(told);
                     } else if pending.is_none() && left > 0 {
