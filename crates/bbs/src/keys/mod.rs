@@ -22,6 +22,8 @@ pub mod alone;
 pub mod open;
 pub mod status;
 mod sweep;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 use std::sync::Arc;

@@ -26,7 +26,7 @@ mod quarantine;
 pub mod status;
 mod sweep;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod verify;
 
 use std::path::PathBuf;

@@ -14,6 +14,7 @@ mod end_to_end;
 mod evacuation;
 mod harness;
 mod health;
+mod keys;
 mod lifecycle;
 mod lists;
 mod migration;

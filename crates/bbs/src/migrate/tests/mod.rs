@@ -13,9 +13,11 @@
 
 mod data;
 mod gate;
-mod node;
-mod process;
-mod world;
+pub(crate) mod keyed;
+pub(crate) mod node;
+pub(crate) mod process;
+pub(crate) mod seals;
+pub(crate) mod world;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -43,7 +45,7 @@ struct Tally {
     restarts: u64,
 }
 
-async fn crash<'a>(row: &'a Row, store: &Memory, world: &World, fault: Fault) -> Wreck<'a> {
+pub(crate) async fn crash<'a>(row: &'a Row, store: &Memory, world: &World, fault: Fault) -> Wreck<'a> {
     let (store, mut world) = (store.copy(), world.clone());
     fault.set(&store);
     let when = format!("{row} {:?}: crash {fault:?}", row.mode);
@@ -131,17 +133,17 @@ async fn a_deposed_master_writes_nothing_more() {
 }
 
 /// Numbers that depend on the seed and on nothing else.
-struct Draw(u64);
+pub(crate) struct Draw(pub(crate) u64);
 
 impl Draw {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0 % limit
     }
 
-    fn fault(&mut self, writes: u64) -> Fault {
+    pub(crate) fn fault(&mut self, writes: u64) -> Fault {
         let write = 1 + self.below(writes);
         if self.below(2) == 0 { Fault::Before(write) } else { Fault::After(write) }
     }

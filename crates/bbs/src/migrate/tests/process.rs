@@ -6,6 +6,7 @@ use store::Version;
 use store::memory::Memory;
 use store::root::RootState;
 
+use super::keyed::Keys;
 use super::node::{Binary, Birth, End, Node, Operator, lost_power};
 use super::world::{World, dump};
 use crate::config::{Finalization, Mode};
@@ -18,7 +19,7 @@ const COMMANDS: usize = 17;
 const COMMANDS_AFTER: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Process {
+pub(crate) enum Process {
     Migration,
     /// An operator finalizes it.
     Manual,
@@ -29,17 +30,20 @@ pub(super) enum Process {
 }
 
 impl Process {
-    pub(super) const ALL: [Self; 5] = [Self::Migration, Self::Manual, Self::Rollback, Self::Abort, Self::Cleanup];
+    pub(crate) const ALL: [Self; 5] = [Self::Migration, Self::Manual, Self::Rollback, Self::Abort, Self::Cleanup];
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
-    pub(super) from: Version,
-    pub(super) to: Version,
-    pub(super) process: Process,
-    pub(super) mode: Mode,
-    pub(super) poisoned: bool,
-    pub(super) in_flight: usize,
+pub(crate) struct Row {
+    pub(crate) from: Version,
+    pub(crate) to: Version,
+    pub(crate) process: Process,
+    pub(crate) mode: Mode,
+    pub(crate) poisoned: bool,
+    pub(crate) in_flight: usize,
+    pub(crate) keys: Keys,
+    /// Under which key everything is at first, if anybody thinks of keys; see [`World::create`].
+    pub(crate) sealed: Option<&'static str>,
 }
 
 impl fmt::Display for Row {
@@ -52,13 +56,13 @@ impl fmt::Display for Row {
 
 /// Where a machine dies.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     Before(u64),
     After(u64),
 }
 
 impl Fault {
-    pub(super) fn set(self, store: &Memory) {
+    pub(crate) fn set(self, store: &Memory) {
         match self {
             Self::Before(write) => store.fail_before_with(write, lost_power()),
             Self::After(write) => store.fail_after(write),
@@ -67,24 +71,27 @@ impl Fault {
 }
 
 /// All spans of two versions.
-pub(super) fn spans() -> impl Iterator<Item = (Version, Version)> {
+pub(crate) fn spans() -> impl Iterator<Item = (Version, Version)> {
     let all = Version::ALL;
     all.iter().flat_map(|from| all.iter().filter(move |to| from < to).map(|to| (*from, *to)))
 }
 
-pub(super) fn rows(mode: Mode, poisoned: bool) -> Vec<Row> {
-    spans()
-        .flat_map(|(from, to)| Process::ALL.map(|process| Row { from, to, process, mode, poisoned, in_flight: 1 }))
-        .collect()
+pub(crate) fn rows(mode: Mode, poisoned: bool) -> Vec<Row> {
+    spans().flat_map(|(from, to)| Process::ALL.map(|process| Row::of(from, to, process, mode, poisoned))).collect()
 }
 
 impl Row {
-    pub(super) fn binary(&self, newest: Version) -> Binary {
+    /// One that nobody thinks of keys in.
+    pub(crate) fn of(from: Version, to: Version, process: Process, mode: Mode, poisoned: bool) -> Self {
+        Self { from, to, process, mode, poisoned, in_flight: 1, keys: Keys::default(), sealed: None }
+    }
+
+    pub(crate) fn binary(&self, newest: Version) -> Binary {
         let finalization = match self.process {
             Process::Manual | Process::Abort => Finalization::Manual,
             Process::Migration | Process::Rollback | Process::Cleanup => Finalization::Auto,
         };
-        Binary { newest, mode: self.mode, finalization, in_flight: self.in_flight }
+        Binary { newest, mode: self.mode, finalization, in_flight: self.in_flight, keys: self.keys }
     }
 
     fn operator(&self) -> Operator {
@@ -100,24 +107,24 @@ impl Row {
         match self.process {
             Process::Rollback => End::RolledBack(self.from),
             Process::Abort => End::Rests(State::Held),
-            Process::Migration | Process::Manual | Process::Cleanup if self.poisoned => End::Rests(State::Blocked),
+            _ if self.poisoned && self.from < self.to => End::Rests(State::Blocked),
             Process::Migration | Process::Manual | Process::Cleanup => End::Rests(State::None),
         }
     }
 
     /// The releases that may be started after a crash: the same, the one before and the newest.
-    pub(super) fn binaries(&self) -> Vec<Version> {
+    pub(crate) fn binaries(&self) -> Vec<Version> {
         let mut all = vec![self.from, self.to, Version::LATEST];
         all.dedup();
         all
     }
 
     /// The store and the world in which the process begins.
-    pub(super) async fn beginning(&self) -> (Memory, World) {
+    pub(crate) async fn beginning(&self) -> (Memory, World) {
         match self.process {
-            Process::Rollback => World::create(self.to, self.from, self.poisoned).await,
+            Process::Rollback => World::create(self.to, self.from, self.poisoned, self.sealed).await,
             Process::Migration | Process::Manual | Process::Abort => {
-                World::create(self.from, self.from, self.poisoned).await
+                World::create(self.from, self.from, self.poisoned, self.sealed).await
             }
             Process::Cleanup => self.just_finalized().await,
         }
@@ -125,8 +132,9 @@ impl Row {
 
     /// Crashes a migration after the write that makes the newer version the current one.
     async fn just_finalized(&self) -> (Memory, World) {
-        let migration = Row { process: Process::Migration, ..*self };
-        let (store, world) = World::create(self.from, self.from, self.poisoned).await;
+        let keys = Keys::of(self.sealed.unwrap_or_default());
+        let migration = Row { process: Process::Migration, keys, ..*self };
+        let (store, world) = World::create(self.from, self.from, self.poisoned, self.sealed).await;
         for write in 1.. {
             let (store, mut world) = (store.copy(), world.clone());
             Fault::After(write).set(&store);
@@ -140,16 +148,16 @@ impl Row {
     }
 
     /// Runs the process until it ends, well or in a crash.
-    pub(super) async fn run(&self, store: &Memory, world: &mut World) -> End {
+    pub(crate) async fn run(&self, store: &Memory, world: &mut World) -> End {
         match Node::start(store, self.binary(self.to), world).await {
             Birth::Alive(mut node) => node.live(world, &self.operator(), COMMANDS).await,
             Birth::Crashed => End::Crashed,
-            Birth::ShutDown => panic!("{self}: it does not begin"),
+            Birth::ShutDown | Birth::KeysRefused(_) => panic!("{self}: it does not begin"),
         }
     }
 
     /// Runs without a fault and counts the writes.
-    pub(super) async fn count(&self, store: &Memory, world: &World) -> u64 {
+    pub(crate) async fn count(&self, store: &Memory, world: &World) -> u64 {
         let (store, mut world) = (store.copy(), world.clone());
         let end = self.run(&store, &mut world).await;
         assert_eq!(end, self.end(), "{self}");
@@ -158,7 +166,7 @@ impl Row {
     }
 
     /// Runs with another master coming up after so many writes: nothing is written after that.
-    pub(super) async fn depose(&self, store: &Memory, world: &World, after: u64) {
+    pub(crate) async fn depose(&self, store: &Memory, world: &World, after: u64) {
         let (store, mut world) = (store.copy(), world.clone());
         let Birth::Alive(mut node) = Node::start(&store, self.binary(self.to), &world).await else {
             panic!("{self}: it does not begin");
@@ -195,12 +203,12 @@ fn table(root: &RootState, mine: Version) -> Table {
 
 /// What a recovery starts from, with a name for messages.
 #[derive(Clone)]
-pub(super) struct Wreck<'a> {
-    pub(super) row: &'a Row,
-    pub(super) store: Memory,
-    pub(super) world: World,
-    pub(super) root: RootState,
-    pub(super) when: String,
+pub(crate) struct Wreck<'a> {
+    pub(crate) row: &'a Row,
+    pub(crate) store: Memory,
+    pub(crate) world: World,
+    pub(crate) root: RootState,
+    pub(crate) when: String,
 }
 
 impl Wreck<'_> {
@@ -209,7 +217,7 @@ impl Wreck<'_> {
     }
 
     /// Starts a release on a copy and checks that it does what the table says. Returns how many starts it took.
-    pub(super) async fn recover(&self, mine: Version) -> u64 {
+    pub(crate) async fn recover(&self, mine: Version) -> u64 {
         let (store, mut world) = self.copied();
         let when = format!("{}, then {}", self.when, mine.name());
         let before = dump(&store).await;
@@ -244,7 +252,7 @@ impl Wreck<'_> {
     }
 
     /// Dies once more while the same release recovers. `None` if it recovers before that.
-    pub(super) async fn crash_again(&self, fault: Fault) -> Option<Self> {
+    pub(crate) async fn crash_again(&self, fault: Fault) -> Option<Self> {
         let (store, mut world) = self.copied();
         let when = format!("{}, then crash {fault:?}", self.when);
         let binary = self.row.binary(self.row.to);
@@ -252,11 +260,14 @@ impl Wreck<'_> {
         let end = match Node::start(&store, binary, &world).await {
             Birth::Alive(mut node) => node.live(&mut world, &Operator::SeesToIt, COMMANDS_AFTER).await,
             Birth::Crashed => End::Crashed,
-            Birth::ShutDown => {
-                let mut node = Node::errand(&store, binary, &world).await;
-                let operator = Operator::RollsBack { to: self.row.from, accept_loss: self.row.poisoned };
-                node.live(&mut world, &operator, 0).await
-            }
+            Birth::ShutDown => match Node::errand(&store, binary, &world).await {
+                Ok(mut node) => {
+                    let operator = Operator::RollsBack { to: self.row.from, accept_loss: self.row.poisoned };
+                    node.live(&mut world, &operator, 0).await
+                }
+                Err(_) => End::Crashed,
+            },
+            Birth::KeysRefused(why) => panic!("{when}: {why}"),
         };
         let root = world.examine(&store, &when).await;
         (end == End::Crashed).then(|| Self { store, world, root, when, ..self.clone() })
@@ -277,7 +288,7 @@ impl Wreck<'_> {
         let (store, mut world) = self.copied();
         let to = self.row.from;
         let when = format!("{}, then the rollback is resumed", self.when);
-        let mut node = Node::errand(&store, self.row.binary(mine), &world).await;
+        let mut node = Node::errand(&store, self.row.binary(mine), &world).await.unwrap();
         node.ask(Ask::Rollback { to: to.number(), accept_loss: self.row.poisoned }).await.unwrap();
         let end = node.live(&mut world, &Operator::Finalizes, 0).await;
         assert_eq!(end, End::RolledBack(to), "{when}");
@@ -294,7 +305,7 @@ impl Wreck<'_> {
     async fn undo_rollback(&self, mine: Version) -> u64 {
         let (store, mut world) = self.copied();
         let when = format!("{}, then the rollback is undone", self.when);
-        let mut node = Node::errand(&store, self.row.binary(mine), &world).await;
+        let mut node = Node::errand(&store, self.row.binary(mine), &world).await.unwrap();
         node.ask(Ask::Abort).await.unwrap();
         drop(node);
         1 + self.migrate(&store, &mut world, mine, &when).await
@@ -338,5 +349,6 @@ async fn serve(mut node: Node, world: &mut World, when: &str) {
     let end = node.live(world, &Operator::SeesToIt, COMMANDS_AFTER).await;
     let rests = if world.poisoned { [State::None, State::Blocked] } else { [State::None; 2] };
     assert!(rests.iter().any(|state| end == End::Rests(*state)), "{when}: it ends as {end:?}");
+    assert!(node.is_settled(), "{when}: it rests, and not all records are under the active key");
     world.compare(&node.board.load(), when);
 }

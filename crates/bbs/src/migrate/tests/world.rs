@@ -11,9 +11,10 @@ use bytes::Bytes;
 use model::{NANOS_PER_SECOND, Nanos, Refusal, Slot};
 use store::memory::Memory;
 use store::root::{RootState, VersionRecord, put_cluster_id, put_version, read_root};
+use store::seal::envelope::NONCE_BYTES;
 use store::{Entity, Forms, STEP_OPS_MAX, Step, Store, Version, versions};
 
-use super::data;
+use super::{data, seals};
 use crate::board::{Board, SlotKey};
 use crate::clock::Clock;
 use crate::commands::{Command, Done, Draft, Setting};
@@ -22,23 +23,24 @@ use crate::migrate::sweep::entries;
 use crate::phase::Phase;
 use crate::writer::WriteError;
 
-pub(super) const TASK_REJECTIONS_MAX: i32 = 3;
+pub(crate) const TASK_REJECTIONS_MAX: i32 = 3;
 
 /// Time and ids that depend on the number of the command and on nothing else.
 #[derive(Debug, Default)]
-pub(super) struct ScriptClock {
+pub(crate) struct ScriptClock {
     command: AtomicU64,
     drawn: AtomicU64,
+    nonces: AtomicU64,
 }
 
 impl ScriptClock {
-    pub(super) fn at(command: usize) -> Arc<Self> {
+    pub(crate) fn at(command: usize) -> Arc<Self> {
         let clock = Arc::new(Self::default());
         clock.turn_to(command);
         clock
     }
 
-    pub(super) fn turn_to(&self, command: usize) {
+    pub(crate) fn turn_to(&self, command: usize) {
         self.command.store(command as u64, Ordering::SeqCst);
         self.drawn.store(0, Ordering::SeqCst);
     }
@@ -53,11 +55,20 @@ impl Clock for ScriptClock {
         let drawn = self.drawn.fetch_add(1, Ordering::SeqCst);
         format!("id-{}-{drawn}", self.command.load(Ordering::SeqCst)).into()
     }
+
+    /// The same in every run of a node. That two nodes draw the same ones harms nothing that is looked at here.
+    fn nonce(&self) -> [u8; NONCE_BYTES] {
+        let mut nonce = [0; NONCE_BYTES];
+        nonce[..8].copy_from_slice(&self.nonces.fetch_add(1, Ordering::SeqCst).to_be_bytes());
+        nonce
+    }
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct World {
-    pub(super) poisoned: bool,
+pub(crate) struct World {
+    pub(crate) poisoned: bool,
+    /// Whether there is, or has been, a key; then what must hold about keys is looked at as well.
+    sealed: bool,
     model: Board,
     /// What the model is if the command got through whose outcome nobody knows.
     in_flight: Option<Board>,
@@ -66,16 +77,17 @@ pub(super) struct World {
 }
 
 /// A command, and what becomes of the model with it.
-pub(super) struct Proposal {
-    pub(super) number: usize,
-    pub(super) command: Command,
+pub(crate) struct Proposal {
+    pub(crate) number: usize,
+    pub(crate) command: Command,
     answer: Result<Done, Refusal>,
     after: Board,
 }
 
 impl World {
-    /// The world as it is in a store of this version, in which there is nothing that `older` has no room for.
-    pub(super) async fn create(version: Version, older: Version, poisoned: bool) -> (Memory, Self) {
+    /// The world as it is in a store of this version, in which there is nothing that `older` has no room for. `None`: nobody
+    /// thinks of keys; otherwise all records are under the first of them, or are plain if there is none yet.
+    pub(crate) async fn create(version: Version, older: Version, poisoned: bool, keys: Option<&str>) -> (Memory, Self) {
         let entities = data::entities(older);
         let mut step = Step::default();
         put_version(&mut step, &VersionRecord::new(version.number(), version.number()));
@@ -88,17 +100,21 @@ impl World {
         if poisoned {
             data::POISONED_TASKS.iter().for_each(|guid| step.put(data::poisoned_key(version, guid), data::POISON));
         }
+        let steps: Vec<Step> = step.ops.chunks(STEP_OPS_MAX).map(|ops| Step { ops: ops.to_vec() }).collect();
         let store = Memory::new();
-        let held = store.campaign("test").await.unwrap();
-        for ops in step.ops.chunks(STEP_OPS_MAX) {
-            store.commit(&held, &[Step { ops: ops.to_vec() }]).await.unwrap();
+        match keys.filter(|keys| !keys.is_empty()) {
+            Some(keys) => seals::fill(&store, keys, &steps).await,
+            None => {
+                let held = store.campaign("test").await.unwrap();
+                store.commit(&held, &steps).await.unwrap();
+            }
         }
         let mut model = Board::default();
         entities.into_iter().for_each(|entity| put(&mut model, entity));
-        (store.copy(), Self { poisoned, model, in_flight: None, next: 0 })
+        (store.copy(), Self { poisoned, sealed: keys.is_some(), model, in_flight: None, next: 0 })
     }
 
-    pub(super) fn propose(&self) -> Proposal {
+    pub(crate) fn propose(&self) -> Proposal {
         let (number, command) = (self.next, data::script(self.next));
         let clock = ScriptClock::at(number);
         let setting = Setting { now_ns: clock.now_ns(), clock, task_rejections_max: TASK_REJECTIONS_MAX };
@@ -109,7 +125,7 @@ impl World {
     }
 
     /// Notes what became of a proposal. `false`: the writer did not take it, so it is proposed again.
-    pub(super) fn note(&mut self, proposal: Proposal, reply: Result<Done, WriteError>) -> bool {
+    pub(crate) fn note(&mut self, proposal: Proposal, reply: Result<Done, WriteError>) -> bool {
         let Proposal { number, answer, after, .. } = proposal;
         let answered = match reply {
             Ok(done) => Ok(done),
@@ -133,10 +149,10 @@ impl World {
     }
 
     /// Compares the root that `/version` names with what must be there, and settles what became of a command in flight.
-    pub(super) async fn examine(&mut self, store: &Memory, when: &str) -> RootState {
+    pub(crate) async fn examine(&mut self, store: &Memory, when: &str) -> RootState {
         let root = read_root(store).await.unwrap();
         let current = root.version.as_ref().and_then(|version| Version::of(version.current)).unwrap();
-        let shared: Arc<dyn Store> = Arc::new(store.clone());
+        let shared: Arc<dyn Store> = if self.sealed { seals::unsealed(store).await } else { Arc::new(store.clone()) };
         let found = load(&shared, current, &Phase::new()).await.unwrap();
         if let Some(in_flight) = self.in_flight.take_if(|in_flight| same(&found, in_flight)) {
             self.model = in_flight;
@@ -144,13 +160,16 @@ impl World {
         self.in_flight = None;
         self.compare(&found, when);
         if self.poisoned {
-            check_poison(&dump(store).await, when);
+            check_poison(&dump(&*shared).await, when);
+        }
+        if self.sealed {
+            seals::check(store, when).await;
         }
         root
     }
 
     /// Fails with the names of what differs.
-    pub(super) fn compare(&self, found: &Board, when: &str) {
+    pub(crate) fn compare(&self, found: &Board, when: &str) {
         if !same(found, &self.model) {
             let (found, wanted) = (by_label(found), by_label(&self.model));
             let labels = found.keys().chain(wanted.keys());
@@ -172,7 +191,7 @@ fn check_poison(records: &BTreeMap<String, Bytes>, when: &str) {
 }
 
 /// Everything that is in a store.
-pub(super) async fn dump(store: &Memory) -> BTreeMap<String, Bytes> {
+pub(crate) async fn dump(store: &dyn Store) -> BTreeMap<String, Bytes> {
     let page = store.scan("", None, usize::MAX).await.unwrap();
     assert!(page.next.is_none(), "one page holds all");
     page.records.into_iter().collect()
