@@ -31,10 +31,11 @@ async fn work(store: &Memory, keys: &str, ask: KeyAsk) -> Result<KeysStatus, Alo
     let vault = unlocked.vault.clone().unwrap();
     unlocked.count().await.unwrap();
     let history = next_history_number(&store).await.unwrap().into();
-    let settings = Settings { clock, node: "test".into(), rotation, history };
+    let (_never, stop) = tokio::sync::watch::channel(false);
+    let settings = Settings { clock, node: "test".into(), rotation, history, stop };
     let tracker = Arc::new(KeyTracker::new(rotation.mode));
     match ask {
-        KeyAsk::Rotate => rotate(&vault, held, settings, tracker.clone()).await?,
+        KeyAsk::Rotate { .. } => rotate(&vault, held, settings, tracker.clone()).await?,
         KeyAsk::Verify => verify(&vault, held, settings, tracker.clone()).await?,
     };
     Ok(tracker.status(&vault))
@@ -44,14 +45,14 @@ async fn work(store: &Memory, keys: &str, ask: KeyAsk) -> Result<KeysStatus, Alo
 async fn a_crash_with_several_batches_under_way_leaves_what_the_next_one_finishes() {
     let store = filled("A", DOMAINS).await;
     let whole = store.copy();
-    assert_eq!(work(&whole, "BA", KeyAsk::Rotate).await.unwrap().state, State::Settled);
+    assert_eq!(work(&whole, "BA", KeyAsk::Rotate { keep_missing: false }).await.unwrap().state, State::Settled);
     assert!(whole.writes() > 10, "{}", whole.writes());
     for write in 1..=whole.writes() {
         let store = store.copy();
         store.fail_after(write);
-        work(&store, "BA", KeyAsk::Rotate).await.unwrap_err();
+        work(&store, "BA", KeyAsk::Rotate { keep_missing: false }).await.unwrap_err();
         check(&store, &format!("crash after write {write}")).await;
-        let status = work(&store, "BA", KeyAsk::Rotate).await.unwrap();
+        let status = work(&store, "BA", KeyAsk::Rotate { keep_missing: false }).await.unwrap();
         assert_eq!((status.state, status.marker.as_deref()), (State::Settled, Some("B")), "write {write}");
         check(&store, &format!("crash after write {write}, then to its end")).await;
         assert_eq!(census(&store).await["B"], DOMAINS as u64);
@@ -63,13 +64,13 @@ async fn it_ends_when_nothing_more_can_be_done_and_says_what_stands_in_the_way()
     let store = filled("A", 10).await;
     let place = "/v1/task/stray";
     tamper(&store, |step| step.put(place, sealed("D", place, b"plain"))).await;
-    let status = work(&store, "BA", KeyAsk::Rotate).await.unwrap();
+    let status = work(&store, "BA", KeyAsk::Rotate { keep_missing: false }).await.unwrap();
     assert_eq!((status.state, status.blocked[0].id.as_str()), (State::Blocked, place));
     assert_eq!(summary(&read_ledger(&store).await.unwrap()), "marker absent; A needed, B needed");
     let before = dump(&store).await;
     let found = work(&store, "BA", KeyAsk::Verify).await.unwrap().verification.unwrap().tally;
     assert_eq!((found.records, found.broken_total, found.keys["B"].records), (11, 1, 10));
     assert!(before == dump(&store).await);
-    let status = work(&store, "BAD", KeyAsk::Rotate).await.unwrap();
+    let status = work(&store, "BAD", KeyAsk::Rotate { keep_missing: false }).await.unwrap();
     assert_eq!((status.state, status.marker.as_deref()), (State::Settled, Some("B")));
 }

@@ -245,6 +245,7 @@ impl Bench {
             alone: false,
             tracker: tracker.clone(),
             history,
+            migration: None,
             source: Some(source),
             stop: stopped,
         };
@@ -278,6 +279,7 @@ impl Bench {
             alone: false,
             tracker: Arc::new(KeyTracker::new(RotationMode::Online)),
             history: 1_000.into(),
+            migration: None,
             source: None,
             stop,
         };

@@ -90,6 +90,7 @@ impl Rotating {
             alone: false,
             tracker: tracker.clone(),
             history,
+            migration: None,
             source: keys.encryption().map(|encryption| encryption.source),
             stop,
         };
@@ -145,16 +146,18 @@ impl Taken {
         else {
             return Ok(self);
         };
+        let (_never, stop) = watch::channel(false);
         let settings = alone::Settings {
             clock: self.clock.clone(),
             node: "test".into(),
             rotation: self.binary.keys.rotation(),
             history: opened.history.clone(),
+            stop,
         };
         self.unlocked.count().await?;
         let tracker = Arc::new(KeyTracker::new(RotationMode::Offline));
         self.held = match alone::rotate(vault, self.held, settings, tracker).await {
-            Ok(held) => held,
+            Ok((held, _)) => held,
             Err(AloneError::Store(error)) => return Err(error),
             Err(AloneError::StoreFailed(_)) => return Err(lost_power()),
             Err(error) => panic!("{error}"),

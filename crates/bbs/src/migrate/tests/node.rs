@@ -412,7 +412,7 @@ impl Node {
     /// The operator says once, at the right moment, that the keys are others now.
     fn word_about_keys(&mut self) -> Option<Pending> {
         let desk = self.rotation.as_mut()?.is_time_for_a_word()?;
-        Some(Pending::new(async move { Told::Word(desk.ask(KeyAsk::Rotate).await) }))
+        Some(Pending::new(async move { Told::Word(desk.ask(KeyAsk::Rotate { keep_missing: false }).await) }))
     }
 
     fn tell(&self, ask: Ask) -> Pending {
