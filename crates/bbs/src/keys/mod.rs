@@ -66,7 +66,7 @@ pub enum KeyAsk {
         /// the bytes of a key are lost and a server still has them.
         keep_missing: bool,
     },
-    /// Open every record and count by key. Changes nothing.
+    /// Open every record and count by key. Changes no record.
     Verify,
 }
 

@@ -1,8 +1,9 @@
 //! The configuration file: read, understood, and checked against the disk, or refused with everything that is wrong.
 //!
 //! `raw.rs` is the file, `check.rs` what it means, `values.rs` how single values are read, `files.rs` whether the files it
-//! names can be used, `encryption.rs` where the keys come from. Relative paths are taken from the folder of the configuration file, so that it does not matter where
-//! the server is started. There is no second source: the environment changes nothing but the keys that the file says are there.
+//! names can be used, `encryption.rs` where the keys come from. Relative paths are taken from the folder of the configuration
+//! file, so that it does not matter where the server is started. There is no second source: the environment changes nothing
+//! but the keys that the file says are there.
 
 mod check;
 mod encryption;

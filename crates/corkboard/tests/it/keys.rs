@@ -238,7 +238,7 @@ fn verify_waits_for_the_report() {
         &found("", 0),
         &["keys", "verify"],
         &expect![[r#"
-        All 2 records (200 bytes) can be opened. Looked at on 1970-01-01 00:00:00 UTC; nothing was changed.
+        All 2 records (200 bytes) can be opened. Looked at on 1970-01-01 00:00:00 UTC.
 
           KEY  RECORDS  OLDEST (UTC)         OLDEST RECORD
           B    2        1970-01-01 00:00:00  /v1/task/a
@@ -253,7 +253,7 @@ fn verify_waits_for_the_report() {
         &found(broken, 1),
         &["keys", "verify"],
         &expect![[r#"
-        1 of 2 records (200 bytes) CANNOT be opened. Looked at on 1970-01-01 00:00:00 UTC; nothing was changed.
+        1 of 2 records (200 bytes) CANNOT be opened. Looked at on 1970-01-01 00:00:00 UTC.
 
           KEY  RECORDS  OLDEST (UTC)         OLDEST RECORD
           B    2        1970-01-01 00:00:00  /v1/task/a

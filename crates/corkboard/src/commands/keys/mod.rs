@@ -36,7 +36,7 @@ pub(crate) enum KeysCommand {
         Exit code 0 if it has begun; with --watch or --config those of corkboard keys status at its end; 8 if a key is \
         missing that records need.")]
     Rotate(Remote<rotate::Rotate>),
-    /// Open every record, and count by key; changes nothing
+    /// Open every record, and count by key; no record is changed
     #[command(
         after_help = "Examples:\n  corkboard keys verify\n  corkboard keys verify --config board.toml --json\n\n\
         Exit code 0 if every record can be opened, 7 if one cannot."

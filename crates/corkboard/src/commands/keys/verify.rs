@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 
 use bbs::errand;
-
-use super::ask;
 use serde_json::json;
 
+use super::ask;
 use super::document::{Broken, Keys, State, Tally, Verification, quoted};
 use crate::commands::migrate::{
     Document, EXIT_DONE, Errand, Place, StoreFlag, Via, grouped, moment, nothing_to_do, size, watch,
@@ -69,9 +68,9 @@ fn report(found: &Verification) -> String {
     let Verification { at_ns, records, bytes, broken_total, .. } = found;
     let (records, size, at) = (grouped(*records), size(*bytes), moment(*at_ns));
     let mut text = match broken_total {
-        0 => format!("All {records} records ({size}) can be opened. Looked at on {at} UTC; nothing was changed.\n"),
+        0 => format!("All {records} records ({size}) can be opened. Looked at on {at} UTC.\n"),
         broken => format!(
-            "{} of {records} records ({size}) CANNOT be opened. Looked at on {at} UTC; nothing was changed.\n",
+            "{} of {records} records ({size}) CANNOT be opened. Looked at on {at} UTC.\n",
             grouped(*broken)
         ),
     };
@@ -135,7 +134,7 @@ mod tests {
                    "oldest_ns":1794700700000000000,"oldest_id":"/v1794700800/task/once","ids":["/v1794700800/task/once"]}}}}"#
             ),
             &expect![[r#"
-                All 12,000 records (12.3 MB) can be opened. Looked at on 2026-11-15 00:00:00 UTC; nothing was changed.
+                All 12,000 records (12.3 MB) can be opened. Looked at on 2026-11-15 00:00:00 UTC.
 
                   KEY  RECORDS  OLDEST (UTC)         OLDEST RECORD
                   A    12,000   2026-11-14 23:58:20  /v1794700800/task/once
@@ -144,7 +143,7 @@ mod tests {
         check(
             &format!(r#"{NONE},"records":0,"bytes":0,"broken":[],"broken_total":0,"keys":{{}}"#),
             &expect![[r#"
-            All 0 records (0 bytes) can be opened. Looked at on 2026-11-15 00:00:00 UTC; nothing was changed.
+            All 0 records (0 bytes) can be opened. Looked at on 2026-11-15 00:00:00 UTC.
         "#]],
         );
     }
@@ -158,7 +157,7 @@ mod tests {
                "broken":[{"id":"/v1/task/a","key":"A","why":"the record is sealed with key A and is cut off"}],
                "broken_total":1200"#,
             &expect![[r#"
-                1,200 of 1,203 records (999 bytes) CANNOT be opened. Looked at on 2026-11-15 00:00:00 UTC; nothing was changed.
+                1,200 of 1,203 records (999 bytes) CANNOT be opened. Looked at on 2026-11-15 00:00:00 UTC.
 
                   KEY              RECORDS  OLDEST (UTC)         OLDEST RECORD
                   A                1        1970-01-01 00:00:00  /v1/task/a
