@@ -2,6 +2,7 @@
 //!
 //! Everything below takes them as arguments, so that a test or a simulation can replay a run exactly.
 
+use std::cell::RefCell;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,9 +18,33 @@ pub trait Clock: Send + Sync + Debug {
 
     /// Random bytes that seal one record. Only a test that replays a run has others.
     fn nonce(&self) -> [u8; NONCE_BYTES] {
+        NONCES.with_borrow_mut(Nonces::take)
+    }
+}
+
+/// Random bytes in stock: asking for a few at a time would cost a write more than sealing it does.
+struct Nonces {
+    stock: [u8; NONCE_BYTES * NONCES_AT_ONCE],
+    left: usize,
+}
+
+const NONCES_AT_ONCE: usize = 256;
+
+thread_local! {
+    static NONCES: RefCell<Nonces> = const { RefCell::new(Nonces { stock: [0; NONCE_BYTES * NONCES_AT_ONCE], left: 0 }) };
+}
+
+impl Nonces {
+    /// Each is handed out once.
+    fn take(&mut self) -> [u8; NONCE_BYTES] {
+        if self.left == 0 {
+            // Without randomness nothing may be sealed, and a server that cannot seal must not go on.
+            aws_lc_rs::rand::fill(&mut self.stock).expect("the random source of the machine answers");
+            self.left = NONCES_AT_ONCE;
+        }
+        self.left -= 1;
         let mut nonce = [0; NONCE_BYTES];
-        // Without randomness nothing may be sealed, and a server that cannot seal must not go on.
-        aws_lc_rs::rand::fill(&mut nonce).expect("the random source of the machine answers");
+        nonce.copy_from_slice(&self.stock[self.left * NONCE_BYTES..][..NONCE_BYTES]);
         nonce
     }
 }
@@ -85,5 +110,20 @@ impl Clock for ManualClock {
         let number = self.nonces.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         nonce[..8].copy_from_slice(&number.to_be_bytes());
         nonce
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_nonce_is_handed_out_twice() {
+        let drawn = || (0..3 * NONCES_AT_ONCE).map(|_| SystemClock.nonce()).collect::<Vec<_>>();
+        let other = std::thread::spawn(drawn).join().unwrap();
+        let all: HashSet<_> = drawn().into_iter().chain(other).collect();
+        assert_eq!(all.len(), 6 * NONCES_AT_ONCE);
     }
 }

@@ -61,7 +61,9 @@ impl From<store::RootError> for ErrandError {
 
 async fn open_store(config: &Config) -> Result<Arc<dyn Store>, ErrandError> {
     let dir = config.store_dir.clone();
-    let opened = tokio::task::spawn_blocking(move || Embedded::open(dir, Options::default())).await;
+    // Nobody is served, so there is nobody to leave a share of the disk to.
+    let options = Options { checkpoint_bytes_per_s: u64::MAX, ..Options::default() };
+    let opened = tokio::task::spawn_blocking(move || Embedded::open(dir, options)).await;
     Ok(Arc::new(opened.map_err(|_| ErrandError::Unfinished)??))
 }
 

@@ -175,8 +175,10 @@ pub fn original_key(id: &str) -> Option<&str> {
 const AFTER_SLASH: char = '0';
 
 pub(crate) fn parse_version(name: &str) -> Option<DataVersion> {
-    let version = name.parse().ok().filter(|version: &u64| *version > 0)?;
-    (name == version.to_string()).then_some(DataVersion(version))
+    // Only one spelling of a number is one: no sign, no leading zero. Every record that is sealed or opened is asked, so
+    // nothing is allocated for it.
+    let is_number = name.bytes().all(|digit| digit.is_ascii_digit()) && !name.starts_with('0');
+    name.parse().ok().filter(|_| is_number).map(DataVersion)
 }
 
 impl Serialize for DataVersion {

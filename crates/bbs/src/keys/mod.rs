@@ -258,7 +258,10 @@ impl Rotator {
         match self.parts.writer.control(control).await {
             Ok(()) => {}
             // A record of another key came up since, such as one that was moved aside: look again.
-            Err(WriteError::Refused(_)) => return Ok(()),
+            Err(WriteError::Refused(_)) => {
+                tokio::time::sleep(STORE_RETRY).await;
+                return Ok(());
+            }
             Err(error) => return Err(error.into()),
         }
         let took = self.begun.elapsed();

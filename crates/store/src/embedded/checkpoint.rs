@@ -25,7 +25,8 @@ use crate::error::StoreError;
 
 /// Records are gathered into blocks of about this size; one block is one frame.
 const BLOCK_BYTES: usize = 1024 * 1024;
-const SYNC_EVERY_BYTES: u64 = 8 * 1024 * 1024;
+/// A commit waits for the sync that is under way, so this is how long a client may have to wait for it.
+const SYNC_EVERY_BYTES: u64 = 1024 * 1024;
 /// How many index entries move over while readers and the committer wait.
 const RELOCATE_AT_ONCE: usize = 512;
 

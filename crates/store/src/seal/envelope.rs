@@ -11,6 +11,8 @@
 //! What was sealed is the whole record with its own header. The time is not secret; it is bound to the rest, so that the
 //! age of a record under a key can be told and trusted.
 
+use std::io::Write as _;
+
 use bytes::{BufMut, BytesMut};
 
 use super::Place;
@@ -21,6 +23,8 @@ pub const DIGITS: &[u8] = b"0007";
 pub const TIME_BYTES: usize = 8;
 pub const NONCE_BYTES: usize = 12;
 pub const TAG_BYTES: usize = 16;
+/// Digits of the largest data version.
+const VERSION_DIGITS_MAX: usize = 20;
 /// What sealing adds to a value at most.
 pub const SEALING_BYTES_MAX: usize = DIGITS.len() + NAME_BYTES_MAX + 1 + TIME_BYTES + NONCE_BYTES + TAG_BYTES;
 
@@ -69,12 +73,9 @@ pub(super) fn begin(key_name: &str, stamp: Stamp, plain_bytes: usize) -> BytesMu
 
 /// What a seal is bound to beside its key: the time, the data version in decimal, a colon, and the path.
 pub fn associated_data(place: Place<'_>, sealed_ns: i64) -> Vec<u8> {
-    let version = place.version.to_string();
-    let mut data = Vec::with_capacity(TIME_BYTES + version.len() + 1 + place.path.len());
+    let mut data = Vec::with_capacity(TIME_BYTES + VERSION_DIGITS_MAX + 1 + place.path.len());
     data.extend_from_slice(&sealed_ns.to_be_bytes());
-    data.extend_from_slice(version.as_bytes());
-    data.push(b':');
-    data.extend_from_slice(place.path.as_bytes());
+    write!(data, "{}:{}", place.version, place.path).expect("writing into memory does not fail");
     data
 }
 

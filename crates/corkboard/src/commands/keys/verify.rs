@@ -69,10 +69,9 @@ fn report(found: &Verification) -> String {
     let (records, size, at) = (grouped(*records), size(*bytes), moment(*at_ns));
     let mut text = match broken_total {
         0 => format!("All {records} records ({size}) can be opened. Looked at on {at} UTC.\n"),
-        broken => format!(
-            "{} of {records} records ({size}) CANNOT be opened. Looked at on {at} UTC.\n",
-            grouped(*broken)
-        ),
+        broken => {
+            format!("{} of {records} records ({size}) CANNOT be opened. Looked at on {at} UTC.\n", grouped(*broken))
+        }
     };
     let mut rows = table();
     rows.set_header(["KEY", "RECORDS", "OLDEST (UTC)", "OLDEST RECORD"]);
