@@ -395,3 +395,54 @@ fn rate_per_s(done: u64, begun: Instant) -> Option<f64> {
 fn eta_s(done: u64, total: u64, begun: Instant) -> Option<u64> {
     rate_per_s(done, begun).map(|rate| (total.saturating_sub(done) as f64 / rate).ceil() as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(writes: u64) -> KeyLine {
+        KeyLine {
+            name: "A".to_owned(),
+            active: true,
+            configured: true,
+            needed: true,
+            records: 1,
+            writes,
+            writes_max: SEALS_MAX,
+            oldest_record_ns: None,
+            since_ns: None,
+            safe_to_remove: false,
+            verdict: String::new(),
+            blocked_by: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_key_that_has_sealed_much_is_warned_of_long_before_it_is_unsafe() {
+        assert!(warnings(&[line(SEALS_WARN - 1)], 0, State::Settled).is_empty());
+        let said = warnings(&[line(SEALS_WARN)], 0, State::Settled);
+        expect_test::expect!["key A has sealed 1073741824 records, 25 % of what is safe with random nonces: make another key active soon (docs/how-to/rotate-a-key.md)"]
+            .assert_eq(&said.join("\n"));
+    }
+
+    #[test]
+    fn plain_records_are_warned_of_unless_they_are_on_their_way() {
+        assert_eq!(warnings(&[], 7, State::Blocked), ["7 records are not encrypted"]);
+        assert!(warnings(&[], 7, State::Rotating).is_empty());
+        assert!(!KeysStatus::off().warnings.is_empty(), "nothing is encrypted at all");
+    }
+
+    #[test]
+    fn only_what_is_proven_is_called_safe() {
+        let said = |records, blocked: &[&str], state| {
+            let blocked_by = blocked.iter().map(|id| (*id).to_owned()).collect();
+            KeyLine { active: false, records, blocked_by, ..line(0) }.verdict(state)
+        };
+        assert_eq!(said(0, &[], State::Verifying), "A: 0 records, being verified: keep it until that has ended");
+        assert_eq!(said(3, &[], State::Rotating), "A: 3 records still need it");
+        assert_eq!(said(1, &["/v1/x"], State::Blocked), "A: 1 records, still needed by /v1/x");
+        assert_eq!(said(0, &[], State::Blocked), "A: 0 records, but not proven: other records cannot be opened");
+        let free = KeyLine { active: false, safe_to_remove: true, ..line(0) };
+        assert_eq!(free.verdict(State::Settled), "A: 0 records, safe to remove");
+    }
+}
