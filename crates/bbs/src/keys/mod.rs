@@ -204,7 +204,11 @@ impl Rotator {
         let tally = self.verify(State::Verifying).await?;
         let active = self.active().active().to_string();
         if tally.is_all_under(&active) {
-            return self.finish(&tally).await;
+            if !self.finish(&tally).await? {
+                // Not in a hurry: whatever came up has to be read again, and everything else with it.
+                tokio::time::sleep(STORE_RETRY).await;
+            }
+            return Ok(());
         }
         self.block(tally.blocked(stuck, &active)).await
     }
@@ -246,7 +250,8 @@ impl Rotator {
     }
 
     /// All records were read and opened under the active key: from now on the marker says so, and no other key is needed.
-    async fn finish(&mut self, tally: &Tally) -> Result<(), Trouble> {
+    /// `false` when that is not so any more.
+    async fn finish(&mut self, tally: &Tally) -> Result<bool, Trouble> {
         let vault = self.parts.vault.clone();
         let active = self.active().active().to_string();
         let mut step = Step::default();
@@ -258,17 +263,14 @@ impl Rotator {
         match self.parts.writer.control(control).await {
             Ok(()) => {}
             // A record of another key came up since, such as one that was moved aside: look again.
-            Err(WriteError::Refused(_)) => {
-                tokio::time::sleep(STORE_RETRY).await;
-                return Ok(());
-            }
+            Err(WriteError::Refused(_)) => return Ok(false),
             Err(error) => return Err(error.into()),
         }
         let took = self.begun.elapsed();
         tracing::info!(key = active, records = tally.records, ?took, "all records are under the active key");
         self.parts.tracker.settle(took);
         self.task = Task::Forget;
-        Ok(())
+        Ok(true)
     }
 
     /// A record that was sealed again may still lie in the files of the store as it was before.
