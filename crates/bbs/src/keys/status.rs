@@ -19,6 +19,8 @@ use crate::phase::Progress;
 /// How long a count of all records is good enough for somebody who only looks.
 const COUNTS_FOR: Duration = Duration::from_secs(1);
 const PERCENT: f64 = 100.0;
+/// Records that a sentence about a key names; the status lists more of them.
+const VERDICT_IDS_MAX: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -322,20 +324,30 @@ impl Known<'_> {
 
 impl KeyLine {
     fn verdict(&self, state: State) -> String {
-        let Self { name, records, .. } = self;
-        match (self.active, self.safe_to_remove) {
-            (true, _) => format!("{name}: {records} records, active"),
-            (false, true) => format!("{name}: 0 records, safe to remove"),
-            (false, false) if !self.blocked_by.is_empty() => {
-                format!("{name}: {records} records, still needed by {}", self.blocked_by.join(", "))
+        let name = &self.name;
+        let records = if self.records == 1 { "1 record".to_owned() } else { format!("{} records", self.records) };
+        if self.active {
+            return format!("{name}: {records}, active");
+        }
+        if self.safe_to_remove {
+            return format!("{name}: {records}, safe to remove");
+        }
+        if !self.blocked_by.is_empty() {
+            let mut ids = self.blocked_by.iter().take(VERDICT_IDS_MAX).cloned().collect::<Vec<_>>().join(", ");
+            let more = self.blocked_by.len().saturating_sub(VERDICT_IDS_MAX);
+            if more > 0 {
+                ids = format!("{ids} and {more} more");
             }
-            (false, false) if *records == 0 && state == State::Blocked => {
-                format!("{name}: 0 records, but not proven: other records cannot be opened")
+            return format!("{name}: {records}, still needed by {ids}");
+        }
+        match (self.records, state) {
+            (0, State::Blocked) => format!("{name}: {records}, but not proven: other records cannot be opened"),
+            (0, State::Unfinished) => {
+                format!("{name}: {records}, but not proven: keep it until a server has verified that")
             }
-            (false, false) if *records == 0 => {
-                format!("{name}: 0 records, being verified: keep it until that has ended")
-            }
-            (false, false) => format!("{name}: {records} records still need it"),
+            (0, _) => format!("{name}: {records}, being verified: keep it until that has ended"),
+            (1, _) => format!("{name}: {records} still needs it"),
+            _ => format!("{name}: {records} still need it"),
         }
     }
 }
@@ -440,7 +452,10 @@ mod tests {
         };
         assert_eq!(said(0, &[], State::Verifying), "A: 0 records, being verified: keep it until that has ended");
         assert_eq!(said(3, &[], State::Rotating), "A: 3 records still need it");
-        assert_eq!(said(1, &["/v1/x"], State::Blocked), "A: 1 records, still needed by /v1/x");
+        assert_eq!(said(1, &["/v1/x"], State::Blocked), "A: 1 record, still needed by /v1/x");
+        let many = ["/v1/a", "/v1/b", "/v1/c", "/v1/d"];
+        assert_eq!(said(4, &many, State::Blocked), "A: 4 records, still needed by /v1/a, /v1/b, /v1/c and 1 more");
+        assert_eq!(said(1, &[], State::Rotating), "A: 1 record still needs it");
         assert_eq!(said(0, &[], State::Blocked), "A: 0 records, but not proven: other records cannot be opened");
         let free = KeyLine { active: false, safe_to_remove: true, ..line(0) };
         assert_eq!(free.verdict(State::Settled), "A: 0 records, safe to remove");

@@ -29,6 +29,7 @@ const BLOCK_BYTES: usize = 1024 * 1024;
 const SYNC_EVERY_BYTES: u64 = 1024 * 1024;
 /// How many index entries move over while readers and the committer wait.
 const RELOCATE_AT_ONCE: usize = 512;
+const RELOCATE_PAUSE: Duration = Duration::from_micros(200);
 
 #[derive(Debug)]
 pub(super) enum Request {
@@ -201,6 +202,9 @@ impl Checkpointer {
             for ((key, from), offset) in moves.by_ref().take(RELOCATE_AT_ONCE) {
                 view.relocate(key, *from, Place { offset: *offset, file: number, ..*from });
             }
+            drop(view);
+            // The lock is not fair: whoever takes it again at once shuts everybody else out until the last entry has moved.
+            std::thread::sleep(RELOCATE_PAUSE);
         }
     }
 

@@ -124,7 +124,7 @@ fn verifying_calls_no_key_free() {
 
 #[test]
 fn blocked_names_the_records_and_the_commands() {
-    let a = key("A", false, 1, 10, "A: 1 records, still needed by /v1/task/it's")
+    let a = key("A", false, 1, 10, "A: 1 record, still needed by /v1/task/it's")
         .replace("\"configured\":true", "\"configured\":false");
     let others: String = (0..11).map(|n| format!(r#",{{"id":"/v1/task/{n}","key":null,"why":"w{n}"}}"#)).collect();
     let json = |more: &str| {
@@ -148,7 +148,7 @@ fn blocked_names_the_records_and_the_commands() {
           KEY  ROLE      RECORDS  WRITES (OF WHAT IS SAFE)  OLDEST RECORD (UTC)
           A    not here  1        10 (< 1 %)                2026-11-15 00:00:00 (1 h 1 min ago)
 
-          A: 1 records, still needed by /v1/task/it's
+          A: 1 record, still needed by /v1/task/it's
 
           blocked by: /v1/task/it's
             the record is sealed with key A and is cut off
