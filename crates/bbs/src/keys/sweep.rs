@@ -5,6 +5,7 @@
 //! key by itself. What cannot be opened is left as it is and named.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,7 +19,6 @@ use tokio::time::Instant;
 use super::verify::Broken;
 use super::{Rotator, STORE_RETRY, Trouble};
 use crate::writer::{WriteError, Writer};
-use std::sync::Arc;
 
 /// The records of all data versions, and what was moved aside from there. The first also finds `/version`, which is skipped.
 pub(super) const PREFIXES: [&str; 2] = ["/v", QUARANTINE_ROOT];
