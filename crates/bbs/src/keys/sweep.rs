@@ -24,7 +24,7 @@ use crate::writer::{WriteError, Writer};
 pub(super) const PREFIXES: [&str; 2] = ["/v", QUARANTINE_ROOT];
 
 /// While clients are served: small enough that a client whose change shares a commit with a batch hardly notices.
-const ONLINE: Batch = Batch { records: 64, in_flight: 1 };
+const ONLINE: Batch = Batch { records: store::STEP_OPS_MAX, in_flight: 1 };
 /// While nobody is: large enough to keep the disk busy, and several at once to keep all cores busy.
 const ALONE: Batch = Batch { records: 8 * store::STEP_OPS_MAX, in_flight: 4 };
 /// The longest pause between two batches.
