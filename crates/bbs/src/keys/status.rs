@@ -457,7 +457,7 @@ mod tests {
         assert_eq!(said(4, &many, State::Blocked), "A: 4 records, still needed by /v1/a, /v1/b, /v1/c and 1 more");
         assert_eq!(said(1, &[], State::Rotating), "A: 1 record still needs it");
         assert_eq!(said(0, &[], State::Blocked), "A: 0 records, but not proven: other records cannot be opened");
-        let free = KeyLine { active: false, safe_to_remove: true, ..line(0) };
+        let free = KeyLine { active: false, safe_to_remove: true, records: 0, ..line(0) };
         assert_eq!(free.verdict(State::Settled), "A: 0 records, safe to remove");
     }
 }
