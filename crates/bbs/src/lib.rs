@@ -21,6 +21,7 @@ pub mod metrics;
 pub mod migrate;
 pub mod operations;
 pub mod outbound;
+mod pace;
 pub mod phase;
 pub mod server;
 pub mod status;

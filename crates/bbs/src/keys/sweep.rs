@@ -6,7 +6,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -18,27 +17,16 @@ use tokio::time::Instant;
 
 use super::verify::Broken;
 use super::{Rotator, STORE_RETRY, Trouble};
+use crate::pace::{Batch, Pace};
 use crate::writer::{WriteError, Writer};
 
 /// The records of all data versions, and what was moved aside from there. The first also finds `/version`, which is skipped.
 pub(super) const PREFIXES: [&str; 2] = ["/v", QUARANTINE_ROOT];
 
 /// While clients are served: small enough that a client whose change shares a commit with a batch hardly notices.
-const ONLINE: Batch = Batch { records: store::STEP_OPS_MAX, in_flight: 1 };
+const ONLINE: Batch = Batch { entries: store::STEP_OPS_MAX, in_flight: 1 };
 /// While nobody is: large enough to keep the disk busy, and several at once to keep all cores busy.
-const ALONE: Batch = Batch { records: 8 * store::STEP_OPS_MAX, in_flight: 4 };
-/// The longest pause between two batches.
-const PAUSE_MAX: Duration = Duration::from_millis(20);
-/// Clients have the store to themselves for this part of the time that a batch took.
-const PAUSE_DIVISOR: u32 = 2;
-/// At a configured pace there are at least this many batches in a second.
-const BATCHES_PER_S_MIN: u64 = 10;
-
-#[derive(Clone, Copy, Debug)]
-struct Batch {
-    records: usize,
-    in_flight: usize,
-}
+const ALONE: Batch = Batch { entries: 8 * store::STEP_OPS_MAX, in_flight: 4 };
 
 /// Goes over all records, page by page.
 #[derive(Debug)]
@@ -67,21 +55,13 @@ impl Pages {
 }
 
 impl Rotator {
-    fn batch(&self) -> Batch {
-        let usual = if self.parts.alone { ALONE } else { ONLINE };
-        match self.parts.rotation.records_per_s_max {
-            0 => usual,
-            // A slow pace is kept by small batches, not by long pauses in which nobody is heard.
-            most => {
-                let most = usize::try_from(most / BATCHES_PER_S_MIN).unwrap_or(usize::MAX).max(1);
-                Batch { records: usual.records.min(most), in_flight: 1 }
-            }
-        }
+    fn pace(&self) -> Pace {
+        Pace { beside_clients: !self.parts.alone, records_per_s_max: self.parts.rotation.records_per_s_max }
     }
 
     /// Returns the records that cannot be opened.
     pub(super) async fn sweep(&mut self) -> Result<Vec<Broken>, Trouble> {
-        let batch = self.batch();
+        let batch = self.pace().batch(if self.parts.alone { ALONE } else { ONLINE });
         let mut pages = Pages::of(&self.parts.vault);
         let mut in_flight = FuturesUnordered::new();
         let mut stuck = Vec::new();
@@ -90,7 +70,7 @@ impl Rotator {
             self.attend().await?;
             let begun = Instant::now();
             while more && in_flight.len() < batch.in_flight {
-                match pages.next(batch.records).await? {
+                match pages.next(batch.entries).await? {
                     Some(records) => {
                         in_flight.push(reseal(self.parts.vault.clone(), self.parts.writer.clone(), records));
                     }
@@ -109,20 +89,8 @@ impl Rotator {
         Ok(stuck)
     }
 
-    /// Leaves clients a share of the machine, and keeps the configured pace.
     pub(super) async fn pause(&self, begun: Instant, records: u64) {
-        let took = begun.elapsed();
-        let fair = if self.parts.alone { Duration::ZERO } else { (took / PAUSE_DIVISOR).min(PAUSE_MAX) };
-        let pace = match self.parts.rotation.records_per_s_max {
-            0 => Duration::ZERO,
-            most => Duration::from_secs_f64(records as f64 / most as f64).saturating_sub(took),
-        };
-        let pause = fair.max(pace);
-        if pause > Duration::ZERO {
-            tokio::time::sleep(pause).await;
-        } else {
-            tokio::task::yield_now().await;
-        }
+        self.pace().pause(begun, records).await;
     }
 }
 

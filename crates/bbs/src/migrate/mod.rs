@@ -46,10 +46,10 @@ pub use self::guard::Guard;
 use self::ask::{Answer, Ask, Asked};
 use self::open::{HistoryNumbers, Opened, Work};
 use self::status::{Facts, State, Tracker};
-use self::sweep::Batch;
 use crate::board::Board;
 use crate::clock::Clock;
 use crate::config::{self, Mode};
+use crate::pace::Batch;
 use crate::writer::errand::Control;
 use crate::writer::{WriteError, Writer};
 
@@ -176,7 +176,7 @@ impl Migrator {
         let Opened { current, record, control: will, roots, history, .. } = opened;
         (
             Self {
-                batch: Batch::of(&parts.settings),
+                batch: sweep::batch(&parts.settings),
                 parts,
                 asks,
                 access,

@@ -13,7 +13,6 @@
 
 use std::hash::RandomState;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -24,6 +23,7 @@ use super::verify::{Expected, note};
 use super::{Migrator, Outcome, Trouble};
 use crate::board::Board;
 use crate::config::{self, Mode};
+use crate::pace::{Batch, Pace};
 use crate::writer::errand::{Control, Edit, Rewrite, Seen};
 use crate::writer::{WriteError, Writer};
 
@@ -31,33 +31,18 @@ use crate::writer::{WriteError, Writer};
 const ONLINE: Batch = Batch { entries: 128, in_flight: 1 };
 /// While nobody is: large enough to keep the disk busy, and several at once to keep all cores busy.
 const ALONE: Batch = Batch { entries: 1024, in_flight: 4 };
-/// The longest pause between two batches.
-const PAUSE_MAX: Duration = Duration::from_millis(20);
-/// Clients have the store to themselves for this part of the time that a batch took.
-const PAUSE_DIVISOR: u32 = 2;
 const PAGE_RECORDS: usize = 1024;
-/// At a configured pace there are at least this many batches in a second.
-const BATCHES_PER_S_MIN: u64 = 10;
 
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Batch {
-    pub(super) entries: usize,
-    pub(super) in_flight: usize,
+pub(super) fn pace(settings: &config::Migration) -> Pace {
+    Pace { beside_clients: settings.mode == Mode::Online, records_per_s_max: settings.records_per_s_max }
 }
 
-impl Batch {
-    pub(super) fn of(settings: &config::Migration) -> Self {
-        let usual = match settings.mode {
-            Mode::Online => ONLINE,
-            Mode::ReadOnly | Mode::Offline => ALONE,
-        };
-        if settings.records_per_s_max == 0 {
-            return usual;
-        }
-        // A slow pace is kept by small batches, not by long pauses in which nobody is heard.
-        let most = usize::try_from(settings.records_per_s_max / BATCHES_PER_S_MIN).unwrap_or(usize::MAX).max(1);
-        Self { entries: usual.entries.min(most), in_flight: 1 }
-    }
+pub(super) fn batch(settings: &config::Migration) -> Batch {
+    let usual = match settings.mode {
+        Mode::Online => ONLINE,
+        Mode::ReadOnly | Mode::Offline => ALONE,
+    };
+    pace(settings).batch(usual)
 }
 
 /// All entries of a board, one after the other.
@@ -125,21 +110,8 @@ impl Migrator {
         Ok((board, expected))
     }
 
-    /// Leaves clients a share of the store, and keeps the configured pace.
     pub(super) async fn pause(&self, begun: Instant, records: u64) {
-        let took = begun.elapsed();
-        let settings = &self.parts.settings;
-        let fair = if settings.mode == Mode::Online { (took / PAUSE_DIVISOR).min(PAUSE_MAX) } else { Duration::ZERO };
-        let pace = match settings.records_per_s_max {
-            0 => Duration::ZERO,
-            most => Duration::from_secs_f64(records as f64 / most as f64).saturating_sub(took),
-        };
-        let pause = fair.max(pace);
-        if pause > Duration::ZERO {
-            tokio::time::sleep(pause).await;
-        } else {
-            tokio::task::yield_now().await;
-        }
+        pace(&self.parts.settings).pause(begun, records).await;
     }
 
     /// Deletes everything below a root.

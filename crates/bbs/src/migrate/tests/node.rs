@@ -31,8 +31,9 @@ use crate::metrics::Metrics;
 use crate::migrate::ask::{Answer, Ask, Desk};
 use crate::migrate::open::{self, OpenError, Opened, Work};
 use crate::migrate::status::{State, Tracker};
-use crate::migrate::sweep::Batch;
+
 use crate::migrate::{Access, Guard, Migrator, MigratorEnd, Parts};
+use crate::pace::Batch;
 use crate::phase::Phase;
 use crate::writer::{WriteError, Writer, WriterEnd, WriterParts};
 
