@@ -25,8 +25,12 @@ const CARGO_TOOLS: &[CargoTool] = &[CargoTool {
 
 /// Debian packages that tests need, with the reason. One that has a program of its name is not asked for where that is on the
 /// PATH already, so that other systems can be used too.
-const DEBIAN_PACKAGES: &[(&str, &str)] =
-    &[("python3", "an independent implementation of sealed records is compared with ours")];
+const DEBIAN_PACKAGES: &[(&str, &str)] = &[
+    ("python3", "an independent implementation of sealed records is compared with ours"),
+    ("etcd-server", "the store on etcd, its elections and its failures are tested against real clusters"),
+    ("etcd-client", "its etcdctl looks into those clusters from outside"),
+    ("iproute2", "networks are cut in namespaces of their own"),
+];
 
 /// What to do about one missing thing.
 #[derive(Debug, PartialEq, Eq)]

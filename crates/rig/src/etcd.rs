@@ -1,0 +1,1 @@
+//! Clusters of etcd, of one or three members, that tests can kill, pause and restart.

@@ -1,0 +1,1 @@
+//! What clients saw, and whether one register per key explains it.

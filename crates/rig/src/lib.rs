@@ -1,0 +1,9 @@
+//! What tests and benchmarks stand on: real etcd clusters, lines that can be cut, and histories that are checked.
+//!
+//! Promise: whatever is started here is a real process on loopback with ports of its own, and is gone when its value is
+//! dropped. Nothing that is shipped depends on it.
+
+pub mod etcd;
+pub mod history;
+pub mod pki;
+pub mod proxy;

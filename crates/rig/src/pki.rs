@@ -1,0 +1,1 @@
+//! Certificates for one test: an authority, and pairs that it signed.

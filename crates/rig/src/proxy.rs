@@ -1,0 +1,1 @@
+//! A line between two programs that a test can cut.
