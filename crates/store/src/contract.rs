@@ -7,11 +7,13 @@
 //! threads; [`promises!`](crate::promises) writes the list, so that a promise added here is run everywhere. What only
 //! one implementation promises (locks, damage, full disks) is tested beside it.
 
+mod claims;
 mod limits;
 mod pages;
 mod steps;
 mod writers;
 
+pub use claims::{claims_end_by_themselves, claims_have_one_owner};
 pub use limits::{large_values, limits_refuse_and_change_nothing};
 pub use pages::{page_edges, pages_are_bounded_in_bytes, prefixes, scan_order};
 pub use steps::{binary_values, deletes, overwrites, step_order, steps_of_a_group};
@@ -33,7 +35,7 @@ pub trait Site {
 macro_rules! promises {
     ($site:expr) => {
         $crate::promises!(@each $site,
-            binary_values, concurrent_readers, deletes, fencing, fencing_over_reopen, large_values,
+            binary_values, claims_end_by_themselves, claims_have_one_owner, concurrent_readers, deletes, fencing, fencing_over_reopen, large_values,
             limits_refuse_and_change_nothing, overwrites, page_edges, pages_are_bounded_in_bytes, prefixes, reopening,
             revisions_over_reopen, scan_order, step_order, steps_of_a_group
         );

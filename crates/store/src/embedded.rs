@@ -39,6 +39,7 @@ use self::frame::{FileId, FrameBuilder, encode_file_header, narrow};
 use self::high::High;
 use self::index::{Place, View};
 use self::recover::{Recovered, Tail, recover};
+use crate::claims::{Claim, Claimed, Held, LocalClaims};
 use crate::error::StoreError;
 use crate::kv::{BoxFuture, Mastership, Page, Step, Store, check_group};
 
@@ -106,6 +107,7 @@ pub struct Embedded {
     commands: Option<mpsc::Sender<Command>>,
     checkpoints: Option<mpsc::Sender<Request>>,
     threads: Vec<JoinHandle<()>>,
+    claims: LocalClaims,
 }
 
 impl Embedded {
@@ -130,8 +132,14 @@ impl Embedded {
         };
         let checkpointer =
             Checkpointer { shared: Arc::clone(&shared), commands: commands.downgrade(), stop: Arc::clone(&stop) };
-        let mut store =
-            Embedded { shared, stop, commands: Some(commands), checkpoints: Some(checkpoints), threads: Vec::new() };
+        let mut store = Embedded {
+            shared,
+            stop,
+            commands: Some(commands),
+            checkpoints: Some(checkpoints),
+            threads: Vec::new(),
+            claims: LocalClaims::default(),
+        };
         store.spawn("store-commit", move || committer.run(command_queue))?;
         store.spawn("store-checkpoint", move || checkpointer.run(request_queue))?;
         Ok(store)
@@ -235,6 +243,21 @@ impl Store for Embedded {
             let _ = self.shared.epoch.compare_exchange(held.epoch(), 0, Ordering::SeqCst, Ordering::SeqCst);
             Ok(())
         })
+    }
+
+    fn claim<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Claimed, StoreError>> {
+        Box::pin(async move { self.claims.claim(claim) })
+    }
+
+    fn release<'a>(&'a self, key: &'a str, owner: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.claims.release(key, owner);
+            Ok(())
+        })
+    }
+
+    fn claims<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Held>, StoreError>> {
+        Box::pin(async move { Ok(self.claims.claims(prefix)) })
     }
 
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Bytes>, StoreError>> {

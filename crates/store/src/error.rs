@@ -19,6 +19,12 @@ pub enum StoreError {
     Locked { dir: PathBuf, owner: String },
 
     #[error(
+        "the store ({store}) is in use: {owner} is master. Nothing was changed. Ask that server instead (with --bbsURL), or stop \
+         it first"
+    )]
+    InUse { store: String, owner: String },
+
+    #[error(
         "this server is no longer master, so its write was refused. Nothing was written and nothing acknowledged is \
          lost; the present master goes on. This server has to stop serving and campaign again"
     )]
@@ -85,6 +91,40 @@ pub enum StoreError {
     )]
     Unsupported { dir: PathBuf, found: u64, supported: u64 },
 
+    #[error(
+        "etcd could not be reached while {doing}: {why} (asked: {asked}). Nothing was changed. Look at it with \
+         `etcdctl --endpoints {asked} endpoint status`: a majority of its members has to run and to reach each other"
+    )]
+    Unreachable { doing: String, why: String, asked: String },
+
+    #[error(
+        "etcd is full: its database has reached the space quota, so it takes no writes. Nothing was written and nothing \
+         acknowledged is lost; reads go on. Make room: `etcdctl compact REVISION`, `etcdctl defrag`, then \
+         `etcdctl alarm disarm` (docs/how-to/run-on-etcd.md). The server goes on by itself then"
+    )]
+    QuotaExceeded,
+
+    #[error(
+        "etcd does not let this server in while {doing}: {why}. Nothing was changed. Check user, password and certificate \
+         under [store] in the configuration, and that this user may read and write below the prefix"
+    )]
+    NotAllowed { doing: String, why: String },
+
+    #[error(
+        "the endpoints under [store] belong to different etcd clusters: {endpoint} is of cluster {found:x}, and the others are \
+         of {expected:x}. Nothing was changed. List the members of one cluster only"
+    )]
+    OtherEtcd { endpoint: String, found: u64, expected: u64 },
+
+    #[error(
+        "etcd has compacted the history that this server was reading. Nothing was changed and nothing is lost: it reads the \
+         records anew"
+    )]
+    Compacted,
+
+    #[error("etcd answered what this server does not expect while {doing}: {why}. Nothing was changed")]
+    Unexpected { doing: String, why: String },
+
     #[error("input or output failed while {doing}. Nothing was written and nothing acknowledged is lost")]
     Io { doing: String, source: io::Error },
 
@@ -105,7 +145,13 @@ impl StoreError {
     /// Whether the same call may succeed later, without anybody changing the call.
     pub fn retryable(&self) -> bool {
         match self {
-            StoreError::Locked { .. } | StoreError::NoSpace { .. } | StoreError::Io { .. } => true,
+            StoreError::Locked { .. }
+            | StoreError::InUse { .. }
+            | StoreError::NoSpace { .. }
+            | StoreError::QuotaExceeded
+            | StoreError::Unreachable { .. }
+            | StoreError::Compacted
+            | StoreError::Io { .. } => true,
             StoreError::NotMaster
             | StoreError::TooLarge { .. }
             | StoreError::Misuse { .. }
@@ -116,6 +162,9 @@ impl StoreError {
             | StoreError::NotADirectory { .. }
             | StoreError::NoParent { .. }
             | StoreError::Unsupported { .. }
+            | StoreError::NotAllowed { .. }
+            | StoreError::OtherEtcd { .. }
+            | StoreError::Unexpected { .. }
             | StoreError::Unconfirmed { .. }
             | StoreError::Failed { .. } => false,
         }

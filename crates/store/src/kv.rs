@@ -5,23 +5,31 @@
 //! in [`crate::contract`]. The writer of the state server is the only caller of `commit`; everybody may read.
 //!
 //! The trait is kept small enough for etcd or an SQL database to implement. What is deliberately absent: reads at an
-//! old revision, compare-and-set on single records and watches. The whole state lives in memory above the store, so
-//! the store is read once, in pages, when a node becomes master.
+//! old revision and compare-and-set on single records. The whole state lives in memory above the store, so the store is
+//! read once, in pages; a node that waits to become master hears of what is committed and keeps what it read up to date.
+//!
+//! Beside records there are claims: keys that go away by themselves unless whoever holds them says again that he does.
+//! They need no mastership, take no revision and are in no scan. See [`crate::claims`].
 
 use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::mpsc;
 
+use crate::claims::{Claim, Claimed, Held};
 use crate::error::StoreError;
+use crate::standing::Standing;
 
 /// Operations in one step. One less than what is stored at most, for the ledger of the keys.
 pub const STEP_OPS_MAX: usize = STORED_OPS_MAX - 1;
 /// Keys and values of one step together, before they are sealed.
 pub const STEP_BYTES_MAX: usize = 1_500_000;
-/// Operations of a step that is stored. A default etcd takes 128 in a transaction, and a step must fit there.
-pub const STORED_OPS_MAX: usize = 128;
+/// Operations of a step that is stored. A default etcd takes 128 in a transaction, and a step must fit there beside the
+/// revision that it gets.
+pub const STORED_OPS_MAX: usize = 127;
 /// Keys and values of a step that is stored: one at its limit, sealed with the longest of key names. A default etcd takes
 /// requests of 1.5 MiB.
 pub const STORED_BYTES_MAX: usize = 1_540_000;
@@ -32,6 +40,9 @@ pub const KEY_BYTES_MAX: usize = 1_024;
 pub const GROUP_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Keys and values of one page of a scan together; a page still holds one record when that record alone is larger.
 pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// How long an errand that found nobody master tries to become it.
+const ERRAND_PATIENCE: Duration = Duration::from_secs(5);
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -163,13 +174,59 @@ pub struct Page {
     pub next: Option<String>,
 }
 
+/// What somebody committed, as a node hears of it that follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The revision of the last step in it.
+    pub revision: u64,
+    /// In the order of their steps; of several operations on one key only the last is told.
+    pub ops: Vec<Op>,
+}
+
+/// What is committed from now on, in order, each commit whole or in whole steps. It ends with an error; what was read has to
+/// be read again then.
+#[derive(Debug)]
+pub struct Following {
+    pub changes: mpsc::Receiver<Result<Change, StoreError>>,
+}
+
 pub trait Store: Send + Sync + Debug {
     /// Waits until this node is master. The embedded store took its lock when it was opened, so there it returns at
-    /// once, or fails with `Locked` while another [`Mastership`] is held.
+    /// once, or fails with `Locked` while another [`Mastership`] is held. Others see `node` as the [`Store::holder`].
     fn campaign<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<Mastership, StoreError>>;
 
     /// Gives the mastership back. Resigning one that is no longer in force does nothing.
     fn resign(&self, held: Mastership) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Who is master, as far as others can be.
+    fn holder(&self) -> BoxFuture<'_, Result<Option<String>, StoreError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// Whether the mastership that was given out last still holds, for whoever does not write.
+    fn standing(&self) -> Standing {
+        Standing::unlimited()
+    }
+
+    /// Hears of everything that is committed after this call. `None` where nobody else can commit.
+    fn follow(&self) -> BoxFuture<'_, Result<Option<Following>, StoreError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// Takes or keeps a key for a limited time; the same owner may do so as often as he likes. Somebody else's is left alone.
+    fn claim<'a>(&'a self, _claim: &'a Claim) -> BoxFuture<'a, Result<Claimed, StoreError>> {
+        Box::pin(async { Err(StoreError::Misuse { what: "this store keeps no claims" }) })
+    }
+
+    /// Gives a claim back before its time. One that is not there, or is somebody else's, is left alone.
+    fn release<'a>(&'a self, _key: &'a str, _owner: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    /// All claims whose key starts with `prefix`, in key order.
+    fn claims<'a>(&'a self, _prefix: &'a str) -> BoxFuture<'a, Result<Vec<Held>, StoreError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
 
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Bytes>, StoreError>>;
 
@@ -196,11 +253,21 @@ pub trait Store: Send + Sync + Debug {
         Box::pin(async { Ok(()) })
     }
 
-    /// The revision of the newest durable step; 0 in an empty store.
+    /// The revision of the newest durable step that this node knows of; 0 in an empty store. A master knows of all.
     fn revision(&self) -> u64;
 
     /// One line for status pages, for example `embedded at /var/lib/corkboard, 3 segments, 120 MB, 41 % garbage`.
     fn describe(&self) -> String;
+}
+
+/// For errands, which do not wait: fails when somebody is master.
+pub async fn campaign_at_once(store: &dyn Store, node: &str) -> Result<Mastership, StoreError> {
+    if let Some(owner) = store.holder().await? {
+        return Err(StoreError::InUse { store: store.describe(), owner });
+    }
+    let in_use =
+        |_| StoreError::InUse { store: store.describe(), owner: "a server that has just become master".into() };
+    tokio::time::timeout(ERRAND_PATIENCE, store.campaign(node)).await.map_err(in_use)?
 }
 
 #[cfg(test)]
@@ -218,7 +285,7 @@ mod tests {
     #[test]
     fn a_step_is_checked_at_its_limits() {
         assert!(step(STEP_OPS_MAX, "k", 1).check().is_ok());
-        assert!(matches!(step(STEP_OPS_MAX + 1, "k", 1).check(), Err(StoreError::TooLarge { size: 128, .. })));
+        assert!(matches!(step(STEP_OPS_MAX + 1, "k", 1).check(), Err(StoreError::TooLarge { size: 127, .. })));
         assert!(step(1, "k", STEP_BYTES_MAX - 1).check().is_ok());
         assert!(matches!(step(1, "k", STEP_BYTES_MAX).check(), Err(StoreError::TooLarge { .. })));
         assert!(step(1, &"k".repeat(KEY_BYTES_MAX), 1).check().is_ok());

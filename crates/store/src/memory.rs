@@ -14,12 +14,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
 
+use crate::claims::{Claim, Claimed, Held, LocalClaims};
 use crate::error::StoreError;
 use crate::kv::{BoxFuture, Mastership, Op, PAGE_BYTES_MAX, Page, Step, Store, check_group};
 
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     disk: Arc<Mutex<Disk>>,
+    claims: Arc<LocalClaims>,
     /// Which opening of the disk this handle belongs to. A handle of an earlier one is deposed.
     opening: u64,
 }
@@ -81,7 +83,7 @@ impl Memory {
         disk.opening += 1;
         disk.holder = None;
         disk.failed = None;
-        Memory { disk: Arc::clone(&self.disk), opening: disk.opening }
+        Memory { disk: Arc::clone(&self.disk), claims: Arc::default(), opening: disk.opening }
     }
 
     /// The same records on a disk of their own, which nobody holds. Its writes count from 1, and no fault waits there.
@@ -89,7 +91,7 @@ impl Memory {
         let disk = self.disk();
         let (records, revision, epoch) = (disk.records.clone(), disk.revision, disk.epoch);
         let copy = Disk { records, revision, epoch, ..Disk::default() };
-        Memory { disk: Arc::new(Mutex::new(copy)), opening: 0 }
+        Memory { disk: Arc::new(Mutex::new(copy)), claims: Arc::default(), opening: 0 }
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
@@ -197,6 +199,21 @@ impl Store for Memory {
             }
             Ok(())
         })
+    }
+
+    fn claim<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Claimed, StoreError>> {
+        Box::pin(async move { self.claims.claim(claim) })
+    }
+
+    fn release<'a>(&'a self, key: &'a str, owner: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.claims.release(key, owner);
+            Ok(())
+        })
+    }
+
+    fn claims<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Held>, StoreError>> {
+        Box::pin(async move { Ok(self.claims.claims(prefix)) })
     }
 
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Bytes>, StoreError>> {

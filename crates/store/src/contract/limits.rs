@@ -14,9 +14,9 @@ pub async fn limits_refuse_and_change_nothing(site: &impl Site) {
     let mut large = Step::default();
     large.put("/large", vec![0; STORED_BYTES_MAX]);
     let mut long_key = Step::default();
-    long_key.put("k".repeat(KEY_BYTES_MAX + 1), "x");
+    long_key.put(long(KEY_BYTES_MAX + 1), "x");
     let mut long_delete = Step::default();
-    long_delete.delete("k".repeat(KEY_BYTES_MAX + 1));
+    long_delete.delete(long(KEY_BYTES_MAX + 1));
     let mut no_key = Step::default();
     no_key.put("", "x");
     for (what, step) in [
@@ -41,7 +41,7 @@ pub async fn limits_refuse_and_change_nothing(site: &impl Site) {
 pub async fn large_values(site: &impl Site) {
     let store = site.open();
     let held = campaign(&*store).await;
-    let long_key = "k".repeat(KEY_BYTES_MAX);
+    let long_key = long(KEY_BYTES_MAX);
     let mut large = Step::default();
     large.put("/large", vec![7; STORED_BYTES_MAX - "/large".len()]);
     let mut wide = Step::default();
@@ -55,4 +55,8 @@ pub async fn large_values(site: &impl Site) {
     assert!(value.iter().all(|byte| *byte == 7));
     assert_eq!(all(&*store, "/wide/", 50).await.len(), STORED_OPS_MAX - 1);
     assert!(store.get(&long_key).await.expect("get").is_some());
+}
+
+fn long(bytes: usize) -> String {
+    format!("/{}", "k".repeat(bytes - 1))
 }

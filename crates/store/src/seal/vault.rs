@@ -22,9 +22,11 @@ use super::census::{Census, Count};
 use super::envelope::{self, NONCE_BYTES};
 use super::keyring::{Keyring, Unopened};
 use super::ledger::{LEDGER_ROOT, Ledger, LedgerEntry, MARKER_KEY, hex, put_entry};
+use crate::claims::{Claim, Claimed, Held};
 use crate::error::StoreError;
 use crate::kv::{BoxFuture, Mastership, Op, Page, STORED_OPS_MAX, Step, Store};
 use crate::root::Unknown;
+use crate::standing::Standing;
 
 /// What makes each seal different from every other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,6 +260,26 @@ impl Store for Vault {
 
     fn resign(&self, held: Mastership) -> BoxFuture<'_, Result<(), StoreError>> {
         self.inner.resign(held)
+    }
+
+    fn holder(&self) -> BoxFuture<'_, Result<Option<String>, StoreError>> {
+        self.inner.holder()
+    }
+
+    fn standing(&self) -> Standing {
+        self.inner.standing()
+    }
+
+    fn claim<'a>(&'a self, claim: &'a Claim) -> BoxFuture<'a, Result<Claimed, StoreError>> {
+        self.inner.claim(claim)
+    }
+
+    fn release<'a>(&'a self, key: &'a str, owner: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.inner.release(key, owner)
+    }
+
+    fn claims<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Vec<Held>, StoreError>> {
+        self.inner.claims(prefix)
     }
 
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Option<Bytes>, StoreError>> {

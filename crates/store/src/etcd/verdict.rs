@@ -1,0 +1,93 @@
+//! What an error of etcd means for whoever asked.
+//!
+//! etcd tells its errors apart by a code and a text; the texts are part of its interface, since its own clients compare them.
+
+use tonic::{Code, Status};
+
+use super::links::explain;
+use crate::error::StoreError;
+use crate::kv::STORED_BYTES_MAX;
+
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// The same question gets the same answer everywhere.
+    Final(StoreError),
+    /// This member cannot tell; another, or the same one later, may. What was asked may have been done.
+    Elsewhere,
+    /// The token is not known any more.
+    LogIn,
+}
+
+pub(super) fn judge(doing: &str, status: &Status) -> Verdict {
+    let (code, text) = (status.code(), status.message());
+    let not_allowed = || Verdict::Final(StoreError::NotAllowed { doing: doing.to_owned(), why: explain(status) });
+    match code {
+        Code::ResourceExhausted if text.contains("database space exceeded") => {
+            Verdict::Final(StoreError::QuotaExceeded)
+        }
+        Code::ResourceExhausted if text.contains("larger than max") => too_large(),
+        Code::InvalidArgument if text.contains("request is too large") => too_large(),
+        Code::OutOfRange if text.contains("compacted") => Verdict::Final(StoreError::Compacted),
+        Code::Unauthenticated => Verdict::LogIn,
+        Code::InvalidArgument if text.contains("revision of auth store is old") => Verdict::LogIn,
+        Code::InvalidArgument if text.contains("user name is empty") => not_allowed(),
+        Code::InvalidArgument if text.contains("authentication failed") => not_allowed(),
+        Code::FailedPrecondition if text.contains("authentication is not enabled") => not_allowed(),
+        Code::PermissionDenied => not_allowed(),
+        Code::Unavailable
+        | Code::DeadlineExceeded
+        | Code::Cancelled
+        | Code::Aborted
+        | Code::Unknown
+        | Code::Internal
+        | Code::ResourceExhausted => Verdict::Elsewhere,
+        _ => Verdict::Final(StoreError::Unexpected { doing: doing.to_owned(), why: explain(status) }),
+    }
+}
+
+/// What passed our own check is refused only by an etcd that was told to take less than by default.
+fn too_large() -> Verdict {
+    let what =
+        "bytes of a step for this etcd, which takes less than its default (see its --max-request-bytes); by default";
+    Verdict::Final(StoreError::TooLarge { what, size: STORED_BYTES_MAX, max: STORED_BYTES_MAX })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn every_error_of_etcd_has_its_meaning() {
+        let rows = [
+            (Code::Unavailable, "etcdserver: no leader"),
+            (Code::Unavailable, "etcdserver: request timed out"),
+            (Code::Unavailable, "etcdserver: request timed out, possibly due to previous leader failure"),
+            (Code::Unavailable, "etcdserver: server stopped"),
+            (Code::Unknown, "transport error"),
+            (Code::ResourceExhausted, "etcdserver: mvcc: database space exceeded"),
+            (Code::ResourceExhausted, "etcdserver: too many requests"),
+            (Code::InvalidArgument, "etcdserver: request is too large"),
+            (Code::OutOfRange, "etcdserver: mvcc: required revision has been compacted"),
+            (Code::Unauthenticated, "etcdserver: invalid auth token"),
+            (Code::InvalidArgument, "etcdserver: user name is empty"),
+            (Code::InvalidArgument, "etcdserver: authentication failed, invalid user ID or password"),
+            (Code::InvalidArgument, "etcdserver: revision of auth store is old"),
+            (Code::FailedPrecondition, "etcdserver: authentication is not enabled"),
+            (Code::PermissionDenied, "etcdserver: permission denied"),
+            (Code::InvalidArgument, "etcdserver: too many operations in txn request"),
+            (Code::Unimplemented, "unknown service etcdserverpb.KV"),
+        ];
+        let mut table = String::new();
+        for (code, text) in rows {
+            let verdict = match judge("committing", &Status::new(code, text)) {
+                Verdict::Final(error) => format!("final: {}", error.to_string().split('.').next().unwrap_or_default()),
+                Verdict::Elsewhere => "elsewhere".to_owned(),
+                Verdict::LogIn => "log in".to_owned(),
+            };
+            table.push_str(&format!("{code:?} {text} -> {verdict}\n"));
+        }
+        expect![[""]].assert_eq(&table);
+    }
+}
