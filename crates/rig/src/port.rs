@@ -1,0 +1,35 @@
+//! A port on loopback that stays ours: nobody else gets it, also while nothing listens on it.
+//!
+//! The port is held by a socket that is bound and never listens. A listener that allows the reuse of addresses, as those of
+//! Go, of std and of tokio do, can be opened beside it again and again; the kernel gives the port to nobody who asks for any
+//! port, and not to an outgoing connection either. So a process that was killed finds its port free when it comes back, and
+//! a client that keeps trying meanwhile cannot end up connected to itself. While nobody listens, connections are refused.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tokio::net::TcpSocket;
+
+#[derive(Debug)]
+pub(crate) struct Port {
+    address: SocketAddr,
+    _held: TcpSocket,
+}
+
+impl Port {
+    pub(crate) fn reserve() -> io::Result<Self> {
+        let held = reusable()?;
+        held.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+        Ok(Self { address: held.local_addr()?, _held: held })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+fn reusable() -> io::Result<TcpSocket> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_reuseaddr(true)?;
+    Ok(socket)
+}
