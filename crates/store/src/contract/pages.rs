@@ -47,7 +47,8 @@ pub async fn page_edges(site: &impl Site) {
 pub async fn prefixes(site: &impl Site) {
     let store = site.open();
     let held = campaign(&*store).await;
-    let step = puts(&[("/a", "1"), ("/a/x", "2"), ("/a0", "3"), ("/ab", "4"), ("/ab/x", "5"), ("/b", "6"), ("z", "7")]);
+    let step =
+        puts(&[("/a", "1"), ("/a/x", "2"), ("/a0", "3"), ("/ab", "4"), ("/ab/x", "5"), ("/b", "6"), ("/z", "7")]);
     commit(&*store, &held, &[step]).await;
     assert_eq!(keys(&*store, "/a").await, ["/a", "/a/x", "/a0", "/ab", "/ab/x"]);
     assert_eq!(keys(&*store, "/a/").await, ["/a/x"]);

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use store::contract::Site;
 use store::embedded::{Embedded, Options};
+use store::etcd::Etcd;
 use store::memory::Memory;
 use store::seal::{KeyName, Keyring, Ledger, Secret, Stamp, Stamps, Vault};
 use store::{Store, promises};
@@ -90,4 +91,32 @@ mod embedded_with_checkpoints {
     use super::*;
 
     promises!(EmbeddedSite::new(Options { checkpoint_min_bytes: 1, ..small() }));
+}
+
+/// A cluster of its own for every promise.
+struct EtcdSite(rig::etcd::Cluster);
+
+impl EtcdSite {
+    fn new(members: usize, tls: bool) -> EtcdSite {
+        EtcdSite(rig::etcd::Cluster::start(rig::etcd::Options { members, tls, ..Default::default() }))
+    }
+}
+
+impl Site for EtcdSite {
+    fn open(&self) -> Box<dyn Store> {
+        let open = Etcd::open(crate::etcd::options(&self.0));
+        Box::new(tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(open)).unwrap())
+    }
+}
+
+mod etcd_of_one {
+    use super::*;
+
+    promises!(EtcdSite::new(1, false));
+}
+
+mod etcd_of_three_with_tls {
+    use super::*;
+
+    promises!(EtcdSite::new(3, true));
 }

@@ -8,6 +8,7 @@ extern crate corkboard_store as store;
 mod contract;
 mod crash;
 mod directory;
+mod etcd;
 mod files;
 mod full_disk;
 mod model;
