@@ -42,3 +42,29 @@ fn reusable() -> io::Result<TcpSocket> {
     socket.set_reuseaddr(true)?;
     Ok(socket)
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_is_listened_on_again_and_again_and_never_anybody_elses() {
+        let port = Port::reserve().unwrap();
+        let check_ours = || {
+            let taken = TcpSocket::new_v4().unwrap().bind(port.address());
+            assert_eq!(taken.unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        };
+        for _ in 0..3 {
+            check_ours();
+            let refused = TcpStream::connect(port.address()).await.unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+
+            let listener = port.listen().unwrap();
+            let (near, far) = tokio::join!(TcpStream::connect(port.address()), listener.accept());
+            check_ours();
+            drop((near.unwrap(), far.unwrap()));
+        }
+    }
+}

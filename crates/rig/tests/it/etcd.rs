@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rig::etcd::{Cluster, Options};
+use tokio::time::Instant;
 
 use crate::{PATIENCE, eventually, is_alive};
 
@@ -54,6 +55,35 @@ fn three_members_elect_another_leader_when_one_is_killed_or_paused() {
     cluster.resume(second);
     cluster.wait_until_ready(PATIENCE);
     assert_eq!(cluster.ctl_on(second, &["get", "while", "--print-value-only"]), "paused\n");
+}
+
+/// The threads of a process, each with one letter for what it does.
+fn states(pid: u32) -> String {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let stats = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap());
+    stats.map(|stat| stat.rsplit(") ").next().unwrap().chars().next().unwrap()).collect()
+}
+
+#[test]
+fn a_paused_member_stands_still_when_the_call_returns_again_and_again() {
+    let cluster = Cluster::start(Options::default());
+    let pid = cluster.pid(0).unwrap();
+    for _ in 0..50 {
+        cluster.pause(0);
+        let paused = states(pid);
+        assert!(paused.len() > 1 && paused.chars().all(|state| state == 'T'), "{paused}");
+        cluster.resume(0);
+    }
+    cluster.wait_until_ready(PATIENCE);
+}
+
+#[test]
+fn a_member_that_does_not_start_is_reported_at_once_with_its_log() {
+    let refused = Options { heartbeat_ms: 100, election_timeout_ms: 200, ..Options::default() };
+    let started = Instant::now();
+    let reason = std::panic::catch_unwind(|| Cluster::start(refused)).unwrap_err().downcast::<String>().unwrap();
+    assert!(reason.contains("etcd member 0 ended by itself") && reason.contains("election-timeout"), "{reason}");
+    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
 }
 
 #[test]

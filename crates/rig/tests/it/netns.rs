@@ -4,6 +4,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use rig::netns::{Netns, Side};
 
@@ -38,6 +39,9 @@ stream.settimeout(20)
 print('heard' if stream.recv(100) == b'second' else 'wrong', flush=True)
 ";
 
+/// One at a time: a test counts the namespaces of its process.
+static ALONE: Mutex<()> = Mutex::new(());
+
 struct Script {
     process: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
@@ -68,6 +72,7 @@ fn namespaces_of_this_process() -> Vec<String> {
 
 #[test]
 fn two_sides_are_joined_by_a_cable_that_can_be_pulled() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let pair = match Netns::pair() {
         Ok(pair) => pair,
         Err(impossible) => {
@@ -109,6 +114,7 @@ fn two_sides_are_joined_by_a_cable_that_can_be_pulled() {
 /// A process that is gone has a number that nobody has; its namespace belongs to nobody.
 #[test]
 fn what_a_killed_test_left_behind_is_removed_by_the_next() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut gone = Command::new("true").stdin(Stdio::null()).spawn().unwrap();
     gone.wait().unwrap();
     let name = format!("corkboard-rig-{}-0-left", gone.id());
