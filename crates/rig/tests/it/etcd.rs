@@ -162,9 +162,12 @@ fn no_member_outlives_a_test_that_is_killed() {
         std::thread::park();
         unreachable!("nobody wakes the victim");
     }
+    // A process that is killed leaves its files, so they are kept where this one cleans up.
+    let left = tempfile::TempDir::new().unwrap();
     let mut victim = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "etcd::no_member_outlives_a_test_that_is_killed", "--nocapture"])
         .env(VICTIM, "1")
+        .env("TMPDIR", left.path())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
