@@ -87,6 +87,17 @@ fn a_member_that_does_not_start_is_reported_at_once_with_its_log() {
 }
 
 #[test]
+fn a_member_that_ended_by_itself_is_missed() {
+    let cluster = Cluster::start(Options::default());
+    let pid = cluster.pid(0).unwrap().to_string();
+    assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+    eventually("the member is gone", || !cluster.is_running(0));
+    let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| cluster.wait_until_ready(PATIENCE)));
+    let reason = waited.unwrap_err().downcast::<String>().unwrap();
+    assert!(reason.contains("etcd member 0 ended by itself"), "{reason}");
+}
+
+#[test]
 fn tls_and_users_are_demanded_and_etcdctl_has_both() {
     let user = Some(("corkboard".to_owned(), "a password: with a colon".to_owned()));
     let cluster = Cluster::start(Options { tls: true, user, ..Options::default() });
