@@ -114,10 +114,9 @@ fn effects(calls: &[&Recorded]) -> Vec<Option<(Effect, u64)>> {
         let value = numbers.get(&call.leaves()?).copied().unwrap_or(UNSEEN);
         match (&call.outcome, call.end) {
             (Outcome::Done, Some(end)) => Some((Effect::Write(value), end)),
-            _ if value == UNSEEN => None,
             _ if value == ABSENT => Some((Effect::LateDeletion, u64::MAX)),
-            // A value that was seen before its write began is left without a writer, so the read gets stuck.
-            _ => call.settled(&first_seen).filter(|end| *end > call.begin).map(|end| (Effect::LateWrite(value), end)),
+            // None if nobody saw it: then it need never happen.
+            _ => call.settled(&first_seen).map(|end| (Effect::LateWrite(value), end)),
         }
     };
     calls.iter().map(effect).collect()
@@ -156,7 +155,8 @@ impl Sweep {
     /// is possible. False if there were too many steps.
     fn end(&mut self, index: usize) -> bool {
         let place = self.open.iter().position(|call| call.is_some_and(|(open, _)| open == index));
-        let place = place.expect("a call ends after it began, and begins once");
+        let place = place
+            .expect("a call ends after it began, and the search is over when a read saw a write that had not begun");
         let ended = 1u128 << place;
         let open = OpenCalls::of(&self.open);
         let mut waiting: Vec<Configuration> = self.configurations.drain(..).map(|it| open.with_reads(it)).collect();
