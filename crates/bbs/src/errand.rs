@@ -116,7 +116,10 @@ pub async fn status(config: &Config) -> Result<MigrationStatus, ErrandError> {
         leftovers,
     });
     // What a server would say of itself does not hold for a store, and nobody is there to be told what to do next.
-    let explanation = format!("no server runs on this store. {why}");
+    let explanation = match store.holder().await? {
+        Some(master) => format!("{master} is master on this store, and knows more: ask it. {why}"),
+        None => format!("no server runs on this store. {why}"),
+    };
     Ok(MigrationStatus { explanation, next: None, ..tracker.status() })
 }
 
