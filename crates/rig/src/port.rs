@@ -8,7 +8,9 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use tokio::net::TcpSocket;
+use tokio::net::{TcpListener, TcpSocket};
+
+const BACKLOG_CONNECTIONS_MAX: u32 = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Port {
@@ -21,6 +23,13 @@ impl Port {
         let held = reusable()?;
         held.bind((Ipv4Addr::LOCALHOST, 0).into())?;
         Ok(Self { address: held.local_addr()?, _held: held })
+    }
+
+    /// Opens a listener; the one before it must be gone. Needs a runtime of tokio around it.
+    pub(crate) fn listen(&self) -> io::Result<TcpListener> {
+        let socket = reusable()?;
+        socket.bind(self.address)?;
+        socket.listen(BACKLOG_CONNECTIONS_MAX)
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

@@ -3,31 +3,16 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use corkboard_rig::etcd::{Cluster, Options};
-use tokio::time::Instant;
+use rig::etcd::{Cluster, Options};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::{PATIENCE, eventually, is_alive};
+
 /// Set for the process that a test starts in order to kill it.
 const VICTIM: &str = "CORKBOARD_RIG_VICTIM";
 
 fn three() -> Cluster {
     Cluster::start(Options { members: 3, ..Options::default() })
-}
-
-/// A zombie has no open port and no files any more: whoever inherits it will reap it.
-fn is_alive(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
-}
-
-fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !done() {
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]
