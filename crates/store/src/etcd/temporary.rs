@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-use super::links::Trouble;
+use super::links::{ANSWER_TIMEOUT, Trouble};
 use super::proto::{KeyValue, RequestOp, TxnRequest, TxnResponse};
 use super::requests::{delete, found, has_lease, is_absent, put, range, read, was_changed_at};
 use super::{PATIENCE, Shared};
@@ -65,7 +65,7 @@ pub(super) async fn claim(shared: &Arc<Shared>, claim: &Claim) -> Result<Claimed
 
 /// Whether the claim is still there and goes on.
 async fn renew(shared: &Arc<Shared>, kept: &Kept, claim: &Claim) -> Result<bool, StoreError> {
-    match shared.renew(kept.lease, "renewing a claim").await {
+    match shared.renew(kept.lease, "renewing a claim", ANSWER_TIMEOUT).await {
         Ok(Some(_)) => {}
         Ok(None) => return Ok(false),
         Err(Trouble::Final(error)) => return Err(error),
