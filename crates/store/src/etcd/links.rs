@@ -192,8 +192,13 @@ impl Links {
                 Err(Trouble::Final(error)) => return Err(error),
                 Err(Trouble::Elsewhere(why)) => why,
             };
-            // Members are asked in turn, so as many in a row are all of them.
-            mistrusted = if is_mistrust(&why) { mistrusted + 1 } else { 0 };
+            // Members are asked in turn, so as many in a row are all of them. One that closes the connection may do so before
+            // its reason has arrived.
+            mistrusted = match &why {
+                why if is_mistrust(why) => mistrusted + 1,
+                why if why.contains("connection closed") => mistrusted,
+                _ => 0,
+            };
             if mistrusted == self.members.len() {
                 return Err(StoreError::NotAllowed { doing: doing.to_owned(), why });
             }
@@ -238,7 +243,7 @@ impl Links {
                     Verdict::Final(error) => return Err(Trouble::Final(error)),
                     Verdict::Elsewhere => {
                         self.leave(at);
-                        return Err(Trouble::Elsewhere(explain(&status)));
+                        return Err(Trouble::Elsewhere(with_advice(&self.members[at].url, explain(&status))));
                     }
                     Verdict::LogIn if self.user.is_some() && logins < LOGINS_MAX => {
                         logins += 1;
@@ -293,14 +298,17 @@ impl Links {
                 Some(token.parse().map_err(|_| refused("its token is not one".to_owned()))?)
             }
             Ok(Err(status)) if status.message().contains("authentication is not enabled") => {
-                tracing::warn!(user = user.name, "etcd does not ask for users at the moment: everybody may do everything");
+                tracing::warn!(
+                    user = user.name,
+                    "etcd does not ask for users at the moment: everybody may do everything"
+                );
                 None
             }
             Ok(Err(status)) => {
                 return Err(match judge(doing, &status) {
                     Verdict::Elsewhere => {
                         self.leave(at);
-                        Trouble::Elsewhere(explain(&status))
+                        Trouble::Elsewhere(with_advice(&self.members[at].url, explain(&status)))
                     }
                     Verdict::Final(_) | Verdict::LogIn => refused(explain(&status)),
                 });
@@ -405,7 +413,9 @@ pub(super) fn explain(status: &Status) -> String {
     };
     // Each layer repeats what the one below said, or says that it failed.
     let mut parts: Vec<&str> = Vec::new();
-    for part in why.split(": ").filter(|part| !part.is_empty() && !["transport error", "connection error"].contains(part)) {
+    for part in
+        why.split(": ").filter(|part| !part.is_empty() && !["transport error", "connection error"].contains(part))
+    {
         if !parts.contains(&part) {
             parts.push(part);
         }
@@ -416,6 +426,21 @@ pub(super) fn explain(status: &Status) -> String {
 /// Whether it is one of the sentences of the TLS library about certificates, its own or those that the other side sent.
 fn is_mistrust(why: &str) -> bool {
     why.contains("peer certificate") || why.contains("received fatal alert")
+}
+
+/// What may be the matter, where the two sides do not even understand each other.
+fn with_advice(url: &str, why: String) -> String {
+    let says = |texts: &[&str]| texts.iter().any(|text| why.contains(text));
+    if url.starts_with("https://") {
+        if says(&["handshake eof", "corrupt message"]) {
+            return format!("{why}; if this member does not speak TLS, its endpoint begins with http://");
+        }
+    } else if says(&["broken pipe", "connection closed", "connection reset", "reset by peer"]) {
+        return "the connection was closed before there was an answer; if this member speaks TLS, its endpoint begins with \
+                https://"
+            .to_owned();
+    }
+    why
 }
 
 fn chain(error: &dyn Error) -> String {

@@ -50,6 +50,15 @@ pub(super) async fn claim(shared: &Arc<Shared>, claim: &Claim) -> Result<Claimed
             return Ok(Claimed::Mine);
         }
     }
+    // Whoever waits for somebody else's asks again and again, which should cost a read and nothing more.
+    let found = shared.range("claiming a key", range(shared.keys.claim(&claim.key), Bytes::new(), 1)).await?;
+    if let Some(stored) = found.kvs.first() {
+        let held = unpacked(&claim.key, stored)?;
+        if held.owner != claim.owner {
+            shared.leases.kept().remove(&claim.key);
+            return Ok(Claimed::Theirs(held));
+        }
+    }
     let lease = shared.grant("claiming a key", claim.ttl, PATIENCE).await?;
     let claimed = acquire(shared, claim, lease.id).await;
     match &claimed {

@@ -96,6 +96,25 @@ mod tests {
             };
             table.push_str(&format!("{code:?} {text} -> {verdict}\n"));
         }
-        expect![[""]].assert_eq(&table);
+        expect![[r#"
+            Unavailable etcdserver: no leader -> elsewhere
+            Unavailable etcdserver: request timed out -> elsewhere
+            Unavailable etcdserver: request timed out, possibly due to previous leader failure -> elsewhere
+            Unavailable etcdserver: server stopped -> elsewhere
+            Unknown transport error -> elsewhere
+            ResourceExhausted etcdserver: mvcc: database space exceeded -> final: etcd is full: its database has reached the space quota, so it takes no writes
+            ResourceExhausted etcdserver: too many requests -> elsewhere
+            InvalidArgument etcdserver: request is too large -> final: bytes of a step for this etcd, which takes less than its default (see its --max-request-bytes); by default: 1540000, and at most 1540000 are allowed
+            OutOfRange etcdserver: mvcc: required revision has been compacted -> final: etcd has compacted the history that this server was reading
+            OutOfRange Error, decoded message length too large: found 2 bytes, the limit is: 1 bytes -> final: bytes of an answer of etcd: 2, and at most 67108864 are allowed
+            Unauthenticated etcdserver: invalid auth token -> log in
+            InvalidArgument etcdserver: user name is empty -> log in
+            InvalidArgument etcdserver: authentication failed, invalid user ID or password -> final: etcd does not let this server in while committing: etcdserver: authentication failed, invalid user ID or password
+            InvalidArgument etcdserver: revision of auth store is old -> log in
+            FailedPrecondition etcdserver: authentication is not enabled -> final: etcd does not let this server in while committing: etcdserver: authentication is not enabled
+            PermissionDenied etcdserver: permission denied -> final: etcd does not let this server in while committing: etcdserver: permission denied
+            InvalidArgument etcdserver: too many operations in txn request -> final: etcd answered what this server does not expect while committing: etcdserver: too many operations in txn request
+            Unimplemented unknown service etcdserverpb.KV -> final: etcd answered what this server does not expect while committing: unknown service etcdserverpb
+        "#]].assert_eq(&table);
     }
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rig::etcd::Cluster;
 use store::etcd::{Etcd, Options};
 use store::{Mastership, Store, StoreError};
 use tokio::task::JoinHandle;
 
-use super::{LONG_LEASE, Lines, all_records, one, open, options, put, soon, three, write};
+use super::{LONG_LEASE, Lines, one, open, options, put, soon, three, write};
 
 const ROUNDS: u64 = 3;
 
@@ -77,46 +78,75 @@ async fn committing(store: Arc<Etcd>, held: Mastership, round: u64) -> (u64, Sto
     unreachable!("there is always another number")
 }
 
+/// Doubts come before there is another master, and never go away again.
+async fn check_deposed(
+    cluster: &Cluster,
+    a: &Arc<Etcd>,
+    b: &Arc<Etcd>,
+    round: u64,
+    cut: impl FnOnce(),
+    heal: impl FnOnce(),
+) {
+    let order = Arc::new(AtomicU64::new(0));
+    let held = soon("a is master", a.campaign("a")).await.unwrap();
+    let standing = a.standing();
+    assert!(standing.is_certain());
+    let commits = tokio::spawn(committing(a.clone(), held, round));
+    let next = waiting(b, "b").await;
+    assert!(standing.is_certain() && !commits.is_finished());
+    // A pause that differs, so that it comes at any moment of a commit and of a renewal.
+    tokio::time::sleep(Duration::from_millis(137 * (round + 1))).await;
+    cut();
+    let doubt = tokio::spawn({
+        let (standing, order) = (standing.clone(), order.clone());
+        async move {
+            while standing.is_certain() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            order.fetch_add(1, Ordering::SeqCst)
+        }
+    });
+    let (held, _) = soon("b is master", next).await.unwrap();
+    let taken = order.fetch_add(1, Ordering::SeqCst);
+    assert!(soon("doubt", doubt).await.unwrap() < taken, "two masters at once in round {round}");
+    assert!(!commits.is_finished(), "a commit that nobody confirmed has not ended");
+    let before = b.revision();
+    write(b, &held, &format!("/{round}/b"), "x").await.unwrap();
+    heal();
+    let lost = standing.lost();
+    tokio::pin!(lost);
+    while tokio::time::timeout(Duration::from_millis(1), &mut lost).await.is_err() {
+        assert!(!standing.is_certain(), "there is another master");
+    }
+    let (confirmed, error) = soon("the commits end", commits).await.unwrap();
+    assert!(matches!(error, StoreError::NotMaster) || error.outcome_unknown(), "{error}");
+    let found = cluster.ctl(&["get", "--prefix", "--keys-only", &format!("/corkboard/board/{round}/0")]);
+    let found = u64::try_from(found.lines().filter(|line| !line.is_empty()).count()).unwrap();
+    assert!(found == confirmed || (error.outcome_unknown() && found == confirmed + 1), "{found} of {confirmed}");
+    assert_eq!(write(b, &held, &format!("/{round}/b"), "y").await.unwrap(), before + 2);
+    b.resign(held).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_is_cut_off_knows_it_before_there_is_another() {
     let cluster = three();
     let lines = Lines::to(&cluster);
     let (a, b) = (open(lines.options(&cluster)).await, open(options(&cluster)).await);
-    let order = Arc::new(AtomicU64::new(0));
     for round in 0..ROUNDS {
-        let held = soon("a is master", a.campaign("a")).await.unwrap();
-        let standing = a.standing();
-        assert!(standing.is_certain());
-        let commits = tokio::spawn(committing(a.clone(), held, round));
-        let next = waiting(&b, "b").await;
-        assert!(standing.is_certain() && !commits.is_finished());
-        // A pause that differs, so that the cut comes at any moment of a commit and of a renewal.
-        tokio::time::sleep(Duration::from_millis(137 * (round + 1))).await;
-        lines.cut();
-        let doubt = tokio::spawn({
-            let (standing, order) = (standing.clone(), order.clone());
-            async move {
-                while standing.is_certain() {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-                order.fetch_add(1, Ordering::SeqCst)
-            }
-        });
-        let (held, _) = soon("b is master", next).await.unwrap();
-        let taken = order.fetch_add(1, Ordering::SeqCst);
-        assert!(soon("doubt", doubt).await.unwrap() < taken, "two masters at once in round {round}");
-        assert!(!commits.is_finished(), "a commit that nobody confirmed has not ended");
-        let before = b.revision();
-        write(&b, &held, &format!("/{round}/b"), "x").await.unwrap();
-        lines.heal();
-        soon("the standing is lost", standing.lost()).await;
-        let (confirmed, error) = soon("the commits end", commits).await.unwrap();
-        assert!(matches!(error, StoreError::NotMaster) || error.outcome_unknown(), "{error}");
-        let found = all_records(&b).await.into_iter().filter(|(key, _)| key.starts_with(&format!("/{round}/0"))).count();
-        let found = u64::try_from(found).unwrap();
-        assert!(found == confirmed || (error.outcome_unknown() && found == confirmed + 1), "{found} of {confirmed}");
-        assert_eq!(write(&b, &held, &format!("/{round}/b"), "y").await.unwrap(), before + 2);
-        b.resign(held).await.unwrap();
+        check_deposed(&cluster, &a, &b, round, || lines.cut(), || lines.heal()).await;
+    }
+}
+
+/// A leader that wakes up does not know yet that it was replaced, and renews leases that have ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_master_believes_no_leader_that_slept() {
+    let cluster = three();
+    let b = open(options(&cluster)).await;
+    for round in 0..ROUNDS {
+        let leader = cluster.leader();
+        let a = open(Options { endpoints: vec![cluster.endpoint(leader)], ..options(&cluster) }).await;
+        check_deposed(&cluster, &a, &b, round, || cluster.pause(leader), || cluster.resume(leader)).await;
+        cluster.wait_until_ready(Duration::from_secs(20));
     }
 }
 

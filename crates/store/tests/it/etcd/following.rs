@@ -130,6 +130,28 @@ async fn large_changes_and_many_of_them_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_does_not_listen_can_still_read() {
+    let cluster = one();
+    let (a, b) = (open(Options { lease: LONG_LEASE, ..options(&cluster) }).await, open(options(&cluster)).await);
+    let held = a.campaign("a").await.unwrap();
+    let mut following = b.follow().await.unwrap().unwrap();
+    for n in 1..=160 {
+        write(&a, &held, "/x", &n.to_string()).await.unwrap();
+    }
+    for _ in 0..20 {
+        a.commit(&held, &put("/large", vec![1; STORED_BYTES_MAX - 10])).await.unwrap();
+    }
+    for _ in 0..5 {
+        let read = tokio::time::timeout(Duration::from_secs(2), b.get("/large")).await;
+        assert_eq!(read.expect("a read is not held up").unwrap().unwrap().len(), STORED_BYTES_MAX - 10);
+    }
+    let mut copy = Copy::default();
+    copy.catch_up(&mut following, 180).await;
+    drop(b);
+    assert!(soon("the end", following.changes.recv()).await.is_none(), "it ends with its store");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_etcd_has_forgotten_is_said() {
     let cluster = one();
     let lines = Lines::to(&cluster);

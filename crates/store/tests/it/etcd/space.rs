@@ -26,7 +26,11 @@ async fn a_full_etcd_is_said_and_the_same_master_goes_on_when_there_is_room() {
         written += 1;
     };
     assert!(matches!(error, StoreError::QuotaExceeded) && error.retryable() && !error.outcome_unknown(), "{error}");
-    assert_eq!(a.get("/x").await.unwrap().unwrap(), vec![written; 1_000_000], "reads go on, and nothing of it is there");
+    assert_eq!(
+        a.get("/x").await.unwrap().unwrap(),
+        vec![written; 1_000_000],
+        "reads go on, and nothing of it is there"
+    );
     assert!(matches!(write(&a, &held, "/y", "1").await, Err(StoreError::QuotaExceeded)));
     assert!(a.standing().is_certain(), "and it is still master");
 
