@@ -3,6 +3,7 @@
 //! Where to start: [`server::run`] starts and stops everything. A request arrives in [`http`], becomes a command in
 //! [`commands`], is applied and made durable by [`writer`], shows on the [`board`], and is announced by [`events`].
 //! [`converge`] repairs what nobody asked for but somebody wants; [`outbound`] talks to auctioneer, cells and callers.
+//! [`follow`] keeps the board of a node that waits up to date.
 //! [`migrate`] brings records to another data version, [`keys`] under another key, both while clients are served.
 
 pub mod board;
@@ -14,6 +15,7 @@ pub mod config;
 pub mod converge;
 pub mod errand;
 pub mod events;
+pub mod follow;
 pub mod http;
 pub mod keys;
 pub mod load;
