@@ -286,6 +286,7 @@ impl Engaged {
     ) -> Result<Self, ErrandError> {
         let Unlocked { store, vault } = unlocked;
         let board = unlocked.load(opened.current, &Phase::new()).await?;
+        board.report_quarantine();
         if let Some(vault) = vault {
             // What this errand stores is sealed; the next server brings the rest under the active key.
             begin(vault, &held, &SystemClock, &config.node, &opened.history).await?;

@@ -26,7 +26,6 @@ use crate::http::{App, Front, health};
 use crate::keys::alone::AloneError;
 use crate::keys::open::{KeyError, Unlocked};
 use crate::keys::{First, RotatorEnd};
-use crate::load::report_quarantine;
 use crate::metrics::Metrics;
 use crate::migrate::ask::{Ask, Desk};
 use crate::migrate::open::{OpenError, Opened};
@@ -231,7 +230,7 @@ impl Start {
                 board
             }
         };
-        report_quarantine(&board);
+        board.report_quarantine();
         let ready_with = Ready {
             api: api_address,
             health: health_address,
