@@ -345,6 +345,10 @@ impl Store for Vault {
         })
     }
 
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.inner.close()
+    }
+
     fn forget_superseded(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.inner.forget_superseded()
     }
