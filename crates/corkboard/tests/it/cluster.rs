@@ -5,9 +5,12 @@
 
 mod clients;
 mod deaths;
+mod doors;
 mod handover;
 mod members;
 mod nodes;
+mod partition;
+mod quota;
 mod verdict;
 
 #[expect(clippy::print_stdout, reason = "whoever sees a failure needs to know what went before, and how long it took")]

@@ -5,7 +5,7 @@
 //! as Diego's clients do. What says that nothing was changed (a refused connection, a 503 with a code, a redirect, an error of
 //! the protocol) has failed for certain; whatever leaves that open is recorded as unknown.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -58,6 +58,8 @@ pub(super) struct Book {
     lives: Arc<[AtomicUsize]>,
     /// For the value of each acknowledged write, the node and its life that acknowledged it, where that is certain.
     acknowledged_by: Mutex<HashMap<String, (usize, usize)>>,
+    /// Why outcomes are unknown, and how often.
+    doubts: Mutex<BTreeMap<String, usize>>,
     stop: AtomicBool,
     done: AtomicU64,
     values: AtomicU64,
@@ -83,7 +85,10 @@ impl Book {
             Met::Done => token.ok_write(),
             Met::Saw(value) => token.ok_read(value.clone()),
             Met::Failed(_) => token.failed(),
-            Met::Unknown(_) => token.unknown(),
+            Met::Unknown(error) => {
+                *self.doubts.lock().unwrap().entry(error.to_string()).or_default() += 1;
+                token.unknown();
+            }
         }
         if matches!(met, Met::Done | Met::Saw(_)) {
             self.done.fetch_add(1, Ordering::Relaxed);
@@ -94,6 +99,10 @@ impl Book {
             self.acknowledged_by.lock().unwrap().insert(value, (at, life));
         }
         met
+    }
+
+    pub(super) fn doubts(&self) -> BTreeMap<String, usize> {
+        self.doubts.lock().unwrap().clone()
     }
 
     pub(super) fn acknowledged_by(&self, value: &str) -> Option<(usize, usize)> {
@@ -148,6 +157,7 @@ impl Crowd {
             recorder: Recorder::new(),
             lives: nodes.lives(),
             acknowledged_by: Mutex::default(),
+            doubts: Mutex::default(),
             stop: AtomicBool::new(false),
             done: AtomicU64::new(0),
             values: AtomicU64::new(0),

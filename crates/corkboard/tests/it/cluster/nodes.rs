@@ -5,12 +5,12 @@
 //! fails, the ends of all logs are shown.
 
 use std::fs::File;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use api::client::{Client, ClientConfig, Question, TlsFiles};
@@ -23,7 +23,7 @@ use tokio::time::Instant;
 
 use super::say;
 use crate::program::{program, run, utf8};
-use crate::upgrade::site::{LOOK_AGAIN, PATIENCE, free_port};
+use crate::upgrade::site::{LOOK_AGAIN, PATIENCE};
 
 const NODES: usize = 3;
 /// The shortest that a server takes.
@@ -32,6 +32,7 @@ pub(super) const LEASE: Duration = Duration::from_secs(2);
 const STATUS_TIMEOUT: Duration = Duration::from_secs(1);
 /// What a server ends with that lost its mastership.
 const EXIT_DEPOSED: i32 = 9;
+const PORT_MIN: u16 = 8_000;
 const LOG_LINES_SHOWN: usize = 25;
 
 /// What the nodes stand on.
@@ -57,7 +58,8 @@ pub(super) struct Nodes {
 }
 
 pub(super) struct Node {
-    name: String,
+    /// What it calls itself.
+    pub(super) name: String,
     api: SocketAddr,
     health: SocketAddr,
     /// To the members of the cluster, if there are any.
@@ -90,13 +92,16 @@ impl Nodes {
     pub(super) fn prepare(plan: Plan) -> Self {
         let dir = TempDir::new().unwrap();
         let etcd = Cluster::start(plan.etcd.clone());
+        if plan.etcd.tls {
+            etcd.pki().pair("node", &[&own_address().ip().to_string()]);
+        }
         let made = run(&["keys", "generate", "--out", utf8(&dir.path().join("key"))]);
         assert_eq!(made.code, 0, "{made:?}");
         let members = if plan.has_lines { plan.etcd.members } else { 0 };
         let node = |at: usize| Node {
             name: format!("n{at}"),
-            api: free_port(),
-            health: free_port(),
+            api: own_address(),
+            health: own_address(),
             lines: (0..members).map(|member| Proxy::to(etcd.address(member))).collect(),
             child: None,
             fate: Fate::Killed,
@@ -162,15 +167,15 @@ impl Nodes {
             format!("{table}ca = {ca:?}\ncert = {cert:?}\nkey = {key:?}\n")
         };
         let (to_etcd, to_clients) =
-            if etcd.tls { (tls_of("", "client"), tls_of("[tls]\n", "server")) } else { Default::default() };
+            if etcd.tls { (tls_of("", "client"), tls_of("[tls]\n", "node")) } else { Default::default() };
         let text = format!(
-            "node = \"{name}\"\nlisten = \"{api}\"\nhealth = \"{health}\"\nadvertise = \"{}\"\nidentity = \"{name}.identity\"\n\
+            "node = \"{name}\"\nlisten = \"{api}\"\nhealth = \"{health}\"\nadvertise = \"{}\"\nidentity = \"n{at}.identity\"\n\
              {keys}\n[store]\nengine = \"etcd\"\nlease = \"{}s\"\nendpoints = {endpoints:?}\n{to_etcd}{to_clients}\
              [encryption]\nactive = \"A\"\nkeys.A = {{ file = \"key\" }}\n{tables}\n",
             self.url(at),
             LEASE.as_secs(),
         );
-        let file = self.dir.path().join(format!("{name}.toml"));
+        let file = self.dir.path().join(format!("n{at}.toml"));
         std::fs::write(&file, text).unwrap();
         file
     }
@@ -266,8 +271,14 @@ impl Nodes {
         }
     }
 
-    /// The node that serves, waiting for one. Nodes that ended by themselves are started again meanwhile, as they would be.
+    /// The node that serves, waiting for one.
     pub(super) async fn master(&mut self) -> usize {
+        self.master_after(0).await
+    }
+
+    /// The next master after the one with this epoch, waiting until it serves. Nodes that ended by themselves are started
+    /// again meanwhile, as they would be.
+    pub(super) async fn master_after(&mut self, epoch: u64) -> usize {
         let deadline = Instant::now() + PATIENCE;
         loop {
             for at in self.all() {
@@ -276,18 +287,23 @@ impl Nodes {
                     self.restart(at);
                 }
             }
-            let mut serving = Vec::new();
+            let mut newest = None;
             for at in self.all() {
                 if self.phase(at).await.as_deref() == Some("serving") {
-                    serving.push((self.epoch(at, self.life(at)), at));
+                    newest = newest.max(self.epoch(at, self.life(at)).map(|epoch| (epoch, at)));
                 }
             }
-            if let Some((_, at)) = serving.into_iter().max() {
+            if let Some((_, at)) = newest.filter(|(newest, _)| *newest > epoch) {
                 return at;
             }
             assert!(Instant::now() < deadline, "nobody serves\n{}", self.logs());
             tokio::time::sleep(LOOK_AGAIN).await;
         }
+    }
+
+    /// The epoch of this master.
+    pub(super) fn epoch_now(&self, at: usize) -> u64 {
+        self.epoch(at, self.life(at)).expect("a node that serves was elected")
     }
 
     /// Some node that is not the master.
@@ -369,6 +385,15 @@ impl Nodes {
         }
         text
     }
+}
+
+/// An address that is nobody else's, also while nobody listens there: every process that tests has a part of loopback of its
+/// own. Asking the system for a free port would not do, because the port of a server that waits or is down looks free.
+fn own_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(PORT_MIN);
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let ip = Ipv4Addr::new(127, high + 1, middle, low);
+    SocketAddr::from((ip, NEXT.fetch_add(1, Ordering::Relaxed)))
 }
 
 fn epoch_of(line: &str) -> Option<u64> {

@@ -27,7 +27,7 @@ pub(super) async fn check(mut nodes: Nodes, crowd: Crowd) {
     assert!(missing.is_empty(), "{}", missing.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
     let epochs = epochs(&nodes);
     check_epochs(&history, &book, &epochs);
-    say(&format!("{checked:?}; {} masters; a client waited at most {longest_gap:?}", epochs.len()));
+    say(&format!("{checked:?}; {} masters; a client waited at most {longest_gap:?}; unknown: {:#?}", epochs.len(), book.doubts()));
     nodes.finish().await;
 }
 
