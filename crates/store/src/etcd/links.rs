@@ -169,7 +169,10 @@ impl Links {
         self.members.len()
     }
 
-    fn unreachable(&self, doing: &str, why: String) -> StoreError {
+    /// With the reason that each member has, as far as it was asked.
+    fn unreachable(&self, doing: &str, reasons: &[Option<String>]) -> StoreError {
+        let reason = |(member, why): (&Member, &Option<String>)| Some(format!("{}: {}", member.url, why.as_ref()?));
+        let why = self.members.iter().zip(reasons).filter_map(reason).collect::<Vec<_>>().join(", ");
         StoreError::Unreachable { doing: doing.to_owned(), why, asked: self.asked() }
     }
 
@@ -186,7 +189,9 @@ impl Links {
     {
         let until = Instant::now() + patience;
         let (mut pauses, mut mistrusted) = (Pauses::new(), 0);
+        let mut reasons = vec![None; self.members.len()];
         loop {
+            let at = self.current.load(Ordering::Relaxed) % self.members.len();
             let why = match self.ask_once(doing, &ask).await {
                 Ok(answer) => return Ok(answer),
                 Err(Trouble::Final(error)) => return Err(error),
@@ -202,8 +207,9 @@ impl Links {
             if mistrusted == self.members.len() {
                 return Err(StoreError::NotAllowed { doing: doing.to_owned(), why });
             }
+            reasons[at] = Some(why);
             if Instant::now() >= until {
-                return Err(self.unreachable(doing, why));
+                return Err(self.unreachable(doing, &reasons));
             }
             pauses.next().await;
         }
@@ -256,8 +262,7 @@ impl Links {
                 },
                 Err(_) => {
                     self.leave(at);
-                    let url = &self.members[at].url;
-                    return Err(Trouble::Elsewhere(format!("{url} did not answer within {limit:?}")));
+                    return Err(Trouble::Elsewhere(format!("no answer within {limit:?}")));
                 }
             }
         }
@@ -315,7 +320,7 @@ impl Links {
             }
             Err(_) => {
                 self.leave(at);
-                return Err(Trouble::Elsewhere(format!("{} did not answer", self.members[at].url)));
+                return Err(Trouble::Elsewhere(format!("no answer within {ANSWER_TIMEOUT:?}")));
             }
         };
         *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
