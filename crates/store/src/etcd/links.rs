@@ -39,10 +39,6 @@ pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// How often a call gets a new token before the user is taken for unknown.
 pub(super) const LOGINS_MAX: u32 = 3;
 
-/// How much may be on its way to us: less on one stream than on all, so that one to which nobody listens leaves room.
-const STREAM_WINDOW_BYTES: u32 = 2 * 1024 * 1024;
-const CONNECTION_WINDOW_BYTES: u32 = 32 * 1024 * 1024;
-
 type Line = InterceptedService<Channel, Ticket>;
 
 #[derive(Debug)]
@@ -382,8 +378,7 @@ impl Member {
             .http2_keep_alive_interval(SIGN_OF_LIFE_INTERVAL)
             .keep_alive_timeout(SIGN_OF_LIFE_TIMEOUT)
             .keep_alive_while_idle(true)
-            .initial_stream_window_size(STREAM_WINDOW_BYTES)
-            .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
+            .http2_adaptive_window(true);
         if url.starts_with("https://") {
             let Some(tls) = tls else {
                 let doing = format!("preparing the connection to {url}");
