@@ -3,10 +3,13 @@
 //! Three real servers stand on a real etcd cluster while clients that know all of them call without a pause; see [`clients`]
 //! for what they record and [`verdict`] for what must hold in the end of every test. Every file is one kind of fault.
 
+mod cells;
 mod clients;
+mod clocks;
 mod deaths;
 mod doors;
 mod handover;
+mod instances;
 mod members;
 mod nodes;
 mod partition;

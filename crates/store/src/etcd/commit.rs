@@ -273,7 +273,7 @@ mod tests {
                 .filter(|step| step.check().is_ok())
                 .collect();
             let mut expected: HashMap<&str, &Op> = HashMap::new();
-            steps.iter().flat_map(|step| &step.ops).for_each(|op| drop(expected.insert(op.key(), op)));
+            steps.iter().flat_map(|step| &step.ops).for_each(|op| _ = expected.insert(op.key(), op));
             let mut left: HashMap<&str, &Op> = HashMap::new();
             let all = parcels(&steps);
             for parcel in &all {

@@ -83,9 +83,13 @@ impl Nodes {
     /// Starts all of them and waits until one serves.
     pub(super) async fn start(plan: Plan) -> Self {
         let mut nodes = Self::prepare(plan);
-        (0..NODES).for_each(|at| nodes.restart(at));
-        nodes.master().await;
+        nodes.start_all().await;
         nodes
+    }
+
+    pub(super) async fn start_all(&mut self) {
+        self.all().for_each(|at| self.restart(at));
+        self.master().await;
     }
 
     /// Everything but the processes.
@@ -319,6 +323,10 @@ impl Nodes {
 
     /// A document of the health port; nothing if the node does not answer.
     pub(super) async fn ask_health(&self, at: usize, path: &str) -> Option<Value> {
+        serde_json::from_str(&self.health_text(at, path).await?).ok()
+    }
+
+    async fn health_text(&self, at: usize, path: &str) -> Option<String> {
         let node = &self.nodes[at];
         if node.child.is_none() || node.fate == Fate::Paused {
             return None;
@@ -326,7 +334,23 @@ impl Nodes {
         let url = format!("http://{}", node.health);
         let config = ClientConfig { url, tls: None, timeout: Some(STATUS_TIMEOUT), trace_id: None };
         let document = Client::new(config).unwrap().ask(&Question::get(path, &[])).await.ok()?;
-        serde_json::from_slice(&document).ok()
+        String::from_utf8(document.to_vec()).ok()
+    }
+
+    /// Until convergence has looked so many times more on this master.
+    pub(super) async fn passes(&self, at: usize, more: u64) {
+        let mut until = None;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let metrics = self.health_text(at, "/metrics").await.unwrap_or_default();
+            let line = metrics.lines().find_map(|line| line.split_once("convergence_lrp_runs_total "));
+            let passed = line.map_or(0, |(_, count)| count.parse::<u64>().unwrap());
+            if passed >= *until.get_or_insert(passed + more) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "convergence stands still\n{}", self.logs());
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
     }
 
     /// Stops everybody who runs, in order.
