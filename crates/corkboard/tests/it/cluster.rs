@@ -4,19 +4,19 @@
 //! for what they record and [`verdict`] for what must hold in the end of every test. Every file is one kind of fault.
 
 mod cells;
-mod clients;
+pub(crate) mod clients;
 mod clocks;
 mod deaths;
 mod doors;
 mod handover;
 mod instances;
 mod members;
-mod nodes;
+pub(crate) mod nodes;
 mod partition;
 mod quota;
-mod verdict;
+pub(crate) mod verdict;
 
 #[expect(clippy::print_stdout, reason = "whoever sees a failure needs to know what went before, and how long it took")]
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     println!("{text}");
 }

@@ -30,13 +30,13 @@ const FLEETING: &str = "r0";
 /// One call of so many removes the fleeting register.
 const REMOVE_EVERY: u64 = 12;
 /// Numbers of clients that know one node only begin here.
-pub(super) const LONELY: usize = 100;
+pub(crate) const LONELY: usize = 100;
 const CALL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Between two calls of a client, so that many nodes and clients fit on a small machine.
 const BREATH: Duration = Duration::from_millis(8);
 
 #[derive(Clone, Debug)]
-pub(super) enum Act {
+pub(crate) enum Act {
     Create(String),
     Update(String),
     Remove,
@@ -45,7 +45,7 @@ pub(super) enum Act {
 
 /// How a call ended, with the words of whoever did not carry it out.
 #[derive(Debug)]
-pub(super) enum Met {
+pub(crate) enum Met {
     Done,
     Saw(Option<String>),
     Failed(ClientError),
@@ -53,13 +53,15 @@ pub(super) enum Met {
 }
 
 /// What all clients of a test share.
-pub(super) struct Book {
-    pub(super) recorder: Recorder,
+pub(crate) struct Book {
+    pub(crate) recorder: Recorder,
     lives: Arc<[AtomicUsize]>,
     /// For the value of each acknowledged write, the node and its life that acknowledged it, where that is certain.
     acknowledged_by: Mutex<HashMap<String, (usize, usize)>>,
     /// Why outcomes are unknown, and how often.
     doubts: Mutex<BTreeMap<String, usize>>,
+    /// In which phases nodes turned somebody away, and how often.
+    phases: Mutex<BTreeMap<String, usize>>,
     stop: AtomicBool,
     done: AtomicU64,
     values: AtomicU64,
@@ -67,12 +69,12 @@ pub(super) struct Book {
 
 impl Book {
     /// A value that nobody wrote before.
-    pub(super) fn fresh(&self) -> String {
+    pub(crate) fn fresh(&self) -> String {
         format!("v{}", self.values.fetch_add(1, Ordering::Relaxed))
     }
 
     /// One call to one node, recorded.
-    pub(super) async fn call(&self, who: usize, (at, client): (usize, &Client), key: &str, act: Act) -> Met {
+    pub(crate) async fn call(&self, who: usize, (at, client): (usize, &Client), key: &str, act: Act) -> Met {
         let call = match &act {
             Act::Create(value) | Act::Update(value) => Call::Write(value.clone()),
             Act::Remove => Call::Delete,
@@ -90,6 +92,9 @@ impl Book {
                 token.unknown();
             }
         }
+        if let Met::Failed(ClientError::Status { phase: Some(phase), .. }) = &met {
+            *self.phases.lock().unwrap().entry(phase.clone()).or_default() += 1;
+        }
         if matches!(met, Met::Done | Met::Saw(_)) {
             self.done.fetch_add(1, Ordering::Relaxed);
         }
@@ -101,11 +106,15 @@ impl Book {
         met
     }
 
-    pub(super) fn doubts(&self) -> BTreeMap<String, usize> {
+    pub(crate) fn doubts(&self) -> BTreeMap<String, usize> {
         self.doubts.lock().unwrap().clone()
     }
 
-    pub(super) fn acknowledged_by(&self, value: &str) -> Option<(usize, usize)> {
+    pub(crate) fn phases(&self) -> BTreeMap<String, usize> {
+        self.phases.lock().unwrap().clone()
+    }
+
+    pub(crate) fn acknowledged_by(&self, value: &str) -> Option<(usize, usize)> {
         self.acknowledged_by.lock().unwrap().get(value).copied()
     }
 }
@@ -141,23 +150,24 @@ fn says_nothing_changed(error: &ClientError) -> bool {
     }
 }
 
-pub(super) fn register(number: u64) -> String {
+pub(crate) fn register(number: u64) -> String {
     format!("r{number}")
 }
 
-pub(super) struct Crowd {
-    pub(super) book: Arc<Book>,
+pub(crate) struct Crowd {
+    pub(crate) book: Arc<Book>,
     clients: Vec<JoinHandle<Duration>>,
 }
 
 impl Crowd {
     /// Creates the registers and begins to call.
-    pub(super) async fn start(nodes: &mut Nodes, dice: &mut Dice) -> Self {
+    pub(crate) async fn start(nodes: &mut Nodes, dice: &mut Dice) -> Self {
         let book = Arc::new(Book {
             recorder: Recorder::new(),
             lives: nodes.lives(),
             acknowledged_by: Mutex::default(),
             doubts: Mutex::default(),
+            phases: Mutex::default(),
             stop: AtomicBool::new(false),
             done: AtomicU64::new(0),
             values: AtomicU64::new(0),
@@ -181,12 +191,12 @@ impl Crowd {
         Self { book, clients }
     }
 
-    pub(super) fn done(&self) -> u64 {
+    pub(crate) fn done(&self) -> u64 {
         self.book.done.load(Ordering::Relaxed)
     }
 
     /// Until so many more calls were answered as hoped.
-    pub(super) async fn more(&self, calls: u64) {
+    pub(crate) async fn more(&self, calls: u64) {
         let until = self.done() + calls;
         let deadline = Instant::now() + PATIENCE;
         while self.done() < until {
@@ -198,7 +208,7 @@ impl Crowd {
     }
 
     /// Ends the calls. Gives the longest time that one client was without an answer it wanted.
-    pub(super) async fn stop(self) -> (Arc<Book>, Duration) {
+    pub(crate) async fn stop(self) -> (Arc<Book>, Duration) {
         self.book.stop.store(true, Ordering::SeqCst);
         let mut longest = Duration::ZERO;
         for client in self.clients {
@@ -260,7 +270,7 @@ impl Customer {
 }
 
 /// All values as one node shows them.
-pub(super) async fn all_values(client: &Client) -> HashMap<String, String> {
+pub(crate) async fn all_values(client: &Client) -> HashMap<String, String> {
     let lrps = client.desired_lrps(api::models::DesiredLrPsRequest::default()).await.unwrap();
     let known: HashSet<String> = (0..REGISTERS).map(register).collect();
     let ours = lrps.into_iter().filter(|lrp| known.contains(&lrp.process_guid));

@@ -1,7 +1,8 @@
 //! Several real servers on one etcd cluster, and whoever keeps them running.
 //!
 //! Promise: addresses and names stay the same over all lives of a node. How every process ended is looked at: with 0 when it
-//! was told to stop, with 9 when it lost its mastership, by the signal that the test sent, and in no other way. When a test
+//! was told to stop, with 9 when it lost its mastership, by the signal that the test sent, and in no other way but those that the
+//! test has announced. When a test
 //! fails, the ends of all logs are shown.
 
 use std::fs::File;
@@ -22,12 +23,12 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 use super::say;
-use crate::program::{program, run, utf8};
-use crate::upgrade::site::{LOOK_AGAIN, PATIENCE};
+use crate::program::{program_at, run, utf8};
+use crate::upgrade::site::{LOOK_AGAIN, PATIENCE, Release};
 
 const NODES: usize = 3;
 /// The shortest that a server takes.
-pub(super) const LEASE: Duration = Duration::from_secs(2);
+pub(crate) const LEASE: Duration = Duration::from_secs(2);
 /// How long a health port may take to answer.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(1);
 /// What a server ends with that lost its mastership.
@@ -37,37 +38,43 @@ const LOG_LINES_SHOWN: usize = 25;
 
 /// What the nodes stand on.
 #[derive(Default)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// With `tls`, the API has it too.
-    pub(super) etcd: Options,
+    pub(crate) etcd: Options,
     /// Every node reaches every member over a line of its own that can be cut.
-    pub(super) has_lines: bool,
+    pub(crate) has_lines: bool,
     /// At the top of each configuration.
-    pub(super) keys: &'static str,
+    pub(crate) keys: &'static str,
     /// At the end of each configuration.
-    pub(super) tables: &'static str,
+    pub(crate) tables: &'static str,
 }
 
-pub(super) struct Nodes {
+pub(crate) struct Nodes {
     // Before the cluster, so that nobody is left without a store.
     nodes: Vec<Node>,
     lives: Arc<[AtomicUsize]>,
-    pub(super) etcd: Cluster,
+    pub(crate) etcd: Cluster,
     plan: Plan,
-    pub(super) dir: TempDir,
+    pub(crate) dir: TempDir,
 }
 
-pub(super) struct Node {
+pub(crate) struct Node {
     /// What it calls itself.
-    pub(super) name: String,
+    pub(crate) name: String,
     api: SocketAddr,
     health: SocketAddr,
     /// To the members of the cluster, if there are any.
-    pub(super) lines: Vec<Proxy>,
+    pub(crate) lines: Vec<Proxy>,
     child: Option<Child>,
     fate: Fate,
     /// What is put before the program, such as variables of its environment.
-    pub(super) environment: Vec<(String, String)>,
+    pub(crate) environment: Vec<(String, String)>,
+    /// What runs from its next start on.
+    pub(crate) release: Release,
+    /// The end of its configuration from its next start on, where it has another one than the rest.
+    pub(crate) tables: Option<String>,
+    /// With which codes it may end beside the usual ones.
+    pub(crate) may_end_with: Vec<i32>,
 }
 
 /// What the test has done to a process last.
@@ -81,19 +88,19 @@ enum Fate {
 
 impl Nodes {
     /// Starts all of them and waits until one serves.
-    pub(super) async fn start(plan: Plan) -> Self {
+    pub(crate) async fn start(plan: Plan) -> Self {
         let mut nodes = Self::prepare(plan);
         nodes.start_all().await;
         nodes
     }
 
-    pub(super) async fn start_all(&mut self) {
+    pub(crate) async fn start_all(&mut self) {
         self.all().for_each(|at| self.restart(at));
         self.master().await;
     }
 
     /// Everything but the processes.
-    pub(super) fn prepare(plan: Plan) -> Self {
+    pub(crate) fn prepare(plan: Plan) -> Self {
         let dir = TempDir::new().unwrap();
         let etcd = Cluster::start(plan.etcd.clone());
         if plan.etcd.tls {
@@ -110,26 +117,29 @@ impl Nodes {
             child: None,
             fate: Fate::Killed,
             environment: Vec::new(),
+            release: Release::Newest,
+            tables: None,
+            may_end_with: Vec::new(),
         };
         let nodes: Vec<Node> = (0..NODES).map(node).collect();
         let lives = (0..NODES).map(|_| AtomicUsize::new(0)).collect();
         Self { nodes, lives, etcd, plan, dir }
     }
 
-    pub(super) fn all(&self) -> std::ops::Range<usize> {
+    pub(crate) fn all(&self) -> std::ops::Range<usize> {
         0..self.nodes.len()
     }
 
-    pub(super) fn node(&mut self, at: usize) -> &mut Node {
+    pub(crate) fn node(&mut self, at: usize) -> &mut Node {
         &mut self.nodes[at]
     }
 
     /// How often each node was started. A process is master once at most, so this tells whose answer it was.
-    pub(super) fn lives(&self) -> Arc<[AtomicUsize]> {
+    pub(crate) fn lives(&self) -> Arc<[AtomicUsize]> {
         self.lives.clone()
     }
 
-    pub(super) fn api(&self, at: usize) -> SocketAddr {
+    pub(crate) fn api(&self, at: usize) -> SocketAddr {
         self.nodes[at].api
     }
 
@@ -137,11 +147,19 @@ impl Nodes {
         if self.plan.etcd.tls { "https" } else { "http" }
     }
 
-    pub(super) fn url(&self, at: usize) -> String {
+    pub(crate) fn url(&self, at: usize) -> String {
         format!("{}://{}", self.scheme(), self.nodes[at].api)
     }
 
-    pub(super) fn client(&self, at: usize, timeout: Duration) -> Client {
+    pub(crate) fn health_url(&self, at: usize) -> String {
+        format!("http://{}", self.nodes[at].health)
+    }
+
+    pub(crate) fn is_running(&self, at: usize) -> bool {
+        self.nodes[at].child.is_some()
+    }
+
+    pub(crate) fn client(&self, at: usize, timeout: Duration) -> Client {
         let file = |name: &str| self.etcd.pki().path(name);
         let tls = self.plan.etcd.tls.then(|| TlsFiles {
             ca: file("ca.crt"),
@@ -153,13 +171,16 @@ impl Nodes {
     }
 
     /// One for each node.
-    pub(super) fn clients(&self, timeout: Duration) -> Vec<Client> {
+    pub(crate) fn clients(&self, timeout: Duration) -> Vec<Client> {
         self.all().map(|at| self.client(at, timeout)).collect()
     }
 
-    fn configure(&self, at: usize) -> PathBuf {
-        let Plan { etcd, keys, tables, .. } = &self.plan;
-        let Node { name, api, health, lines, .. } = &self.nodes[at];
+    /// Writes the configuration with which this node would start.
+    pub(crate) fn configure(&self, at: usize) -> PathBuf {
+        let Plan { etcd, keys, .. } = &self.plan;
+        let Node { name, api, health, lines, tables, .. } = &self.nodes[at];
+        let usual = || format!("[encryption]\nactive = \"A\"\nkeys.A = {{ file = \"key\" }}\n{}", self.plan.tables);
+        let tables = tables.clone().unwrap_or_else(usual);
         let endpoints = if lines.is_empty() {
             self.etcd.endpoints()
         } else {
@@ -175,24 +196,28 @@ impl Nodes {
         let text = format!(
             "node = \"{name}\"\nlisten = \"{api}\"\nhealth = \"{health}\"\nadvertise = \"{}\"\nidentity = \"n{at}.identity\"\n\
              {keys}\n[store]\nengine = \"etcd\"\nlease = \"{}s\"\nendpoints = {endpoints:?}\n{to_etcd}{to_clients}\
-             [encryption]\nactive = \"A\"\nkeys.A = {{ file = \"key\" }}\n{tables}\n",
+             {tables}\n",
             self.url(at),
             LEASE.as_secs(),
         );
         let file = self.dir.path().join(format!("n{at}.toml"));
-        std::fs::write(&file, text).unwrap();
+        // Somebody may be reading it.
+        let new = file.with_extension("new");
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(new, &file).unwrap();
         file
     }
 
     /// What would run as this node.
-    pub(super) fn command(&self, at: usize) -> Command {
-        let mut command = program(&["bbs", "--config", utf8(&self.configure(at))]);
+    pub(crate) fn command(&self, at: usize) -> Command {
+        let binary = self.nodes[at].release.binary();
+        let mut command = program_at(binary, &["bbs", "--config", utf8(&self.configure(at))]);
         command.env("CORKBOARD_LOG", "info").envs(self.nodes[at].environment.iter().cloned());
         command
     }
 
     /// Starts a node that does not run. It waits for its turn.
-    pub(super) fn restart(&mut self, at: usize) {
+    pub(crate) fn restart(&mut self, at: usize) {
         assert!(self.nodes[at].child.is_none(), "n{at} runs already");
         let life = self.lives[at].fetch_add(1, Ordering::SeqCst) + 1;
         let log = File::create(self.log_path(at, life)).unwrap();
@@ -202,31 +227,31 @@ impl Nodes {
     }
 
     /// SIGKILL: nothing is flushed, nothing is said.
-    pub(super) fn kill(&mut self, at: usize) {
+    pub(crate) fn kill(&mut self, at: usize) {
         self.signal(at, Signal::KILL, Fate::Killed);
         let status = self.nodes[at].child.take().unwrap().wait().unwrap();
         assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "n{at} had ended before: {status}\n{}", self.logs());
     }
 
     /// SIGTERM, and waits for the end.
-    pub(super) async fn stop(&mut self, at: usize) {
+    pub(crate) async fn stop(&mut self, at: usize) {
         self.tell_to_stop(at);
         self.ended(at).await;
     }
 
-    pub(super) fn tell_to_stop(&mut self, at: usize) {
+    pub(crate) fn tell_to_stop(&mut self, at: usize) {
         self.signal(at, Signal::TERM, Fate::ToldToStop);
     }
 
     /// SIGSTOP, and returns when nothing of it runs any more.
-    pub(super) fn pause(&mut self, at: usize) {
+    pub(crate) fn pause(&mut self, at: usize) {
         self.signal(at, Signal::STOP, Fate::Paused);
         let child = self.nodes[at].child.as_ref().unwrap();
         let stopped = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(Pid::from_child(child)), stopped).unwrap();
     }
 
-    pub(super) fn resume(&mut self, at: usize) {
+    pub(crate) fn resume(&mut self, at: usize) {
         self.signal(at, Signal::CONT, Fate::LeftAlone);
     }
 
@@ -237,7 +262,7 @@ impl Nodes {
     }
 
     /// Waits for a process that ends by itself or because it was told to, and gives its exit code.
-    pub(super) async fn ended(&mut self, at: usize) -> i32 {
+    pub(crate) async fn ended(&mut self, at: usize) -> i32 {
         let deadline = Instant::now() + PATIENCE;
         loop {
             if let Some(code) = self.reap(at) {
@@ -249,7 +274,7 @@ impl Nodes {
     }
 
     /// Waits for an ex-master that was left alone: it ends with 9, and says so in one sentence.
-    pub(super) async fn deposed(&mut self, at: usize) {
+    pub(crate) async fn deposed(&mut self, at: usize) {
         assert_eq!(self.ended(at).await, EXIT_DEPOSED, "{}", self.logs());
         let log = self.log(at);
         let sentences = log.lines().filter(|line| line.contains("this server is no longer master, so it stopped at once"));
@@ -270,23 +295,23 @@ impl Nodes {
             _ => &[EXIT_DEPOSED],
         };
         match status.code() {
-            Some(code) if allowed.contains(&code) => code,
+            Some(code) if allowed.contains(&code) || self.nodes[at].may_end_with.contains(&code) => code,
             _ => panic!("n{at} ended with {status} ({fate:?})\n{}", self.logs()),
         }
     }
 
     /// The node that serves, waiting for one.
-    pub(super) async fn master(&mut self) -> usize {
+    pub(crate) async fn master(&mut self) -> usize {
         self.master_after(0).await
     }
 
     /// The next master after the one with this epoch, waiting until it serves. Nodes that ended by themselves are started
     /// again meanwhile, as they would be.
-    pub(super) async fn master_after(&mut self, epoch: u64) -> usize {
+    pub(crate) async fn master_after(&mut self, epoch: u64) -> usize {
         let deadline = Instant::now() + PATIENCE;
         loop {
             for at in self.all() {
-                if self.nodes[at].fate == Fate::LeftAlone && self.reap(at).is_some() {
+                if self.nodes[at].fate == Fate::LeftAlone && self.reap(at) == Some(EXIT_DEPOSED) {
                     say(&format!("n{at} lost its mastership and is started again"));
                     self.restart(at);
                 }
@@ -306,12 +331,12 @@ impl Nodes {
     }
 
     /// The epoch of this master.
-    pub(super) fn epoch_now(&self, at: usize) -> u64 {
+    pub(crate) fn epoch_now(&self, at: usize) -> u64 {
         self.epoch(at, self.life(at)).expect("a node that serves was elected")
     }
 
     /// Some node that is not the master.
-    pub(super) async fn standby(&mut self) -> usize {
+    pub(crate) async fn standby(&mut self) -> usize {
         let master = self.master().await;
         self.all().find(|at| *at != master && self.nodes[*at].child.is_some()).unwrap()
     }
@@ -322,7 +347,7 @@ impl Nodes {
     }
 
     /// A document of the health port; nothing if the node does not answer.
-    pub(super) async fn ask_health(&self, at: usize, path: &str) -> Option<Value> {
+    pub(crate) async fn ask_health(&self, at: usize, path: &str) -> Option<Value> {
         serde_json::from_str(&self.health_text(at, path).await?).ok()
     }
 
@@ -331,14 +356,14 @@ impl Nodes {
         if node.child.is_none() || node.fate == Fate::Paused {
             return None;
         }
-        let url = format!("http://{}", node.health);
+        let url = self.health_url(at);
         let config = ClientConfig { url, tls: None, timeout: Some(STATUS_TIMEOUT), trace_id: None };
         let document = Client::new(config).unwrap().ask(&Question::get(path, &[])).await.ok()?;
         String::from_utf8(document.to_vec()).ok()
     }
 
     /// Until convergence has looked so many times more on this master.
-    pub(super) async fn passes(&self, at: usize, more: u64) {
+    pub(crate) async fn passes(&self, at: usize, more: u64) {
         let mut until = None;
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -354,7 +379,7 @@ impl Nodes {
     }
 
     /// Stops everybody who runs, in order.
-    pub(super) async fn finish(mut self) {
+    pub(crate) async fn finish(mut self) {
         for at in self.all() {
             if self.nodes[at].child.is_some() {
                 self.stop(at).await;
@@ -364,12 +389,12 @@ impl Nodes {
         assert!(logs.is_empty(), "{logs:?}");
     }
 
-    pub(super) fn life(&self, at: usize) -> usize {
+    pub(crate) fn life(&self, at: usize) -> usize {
         self.lives[at].load(Ordering::SeqCst)
     }
 
     /// The fencing epoch under which this life of a node was master, if it was.
-    pub(super) fn epoch(&self, at: usize, life: usize) -> Option<u64> {
+    pub(crate) fn epoch(&self, at: usize, life: usize) -> Option<u64> {
         let log = std::fs::read_to_string(self.log_path(at, life)).unwrap_or_default();
         let elected: Vec<u64> = log.lines().filter_map(epoch_of).collect();
         assert!(elected.len() <= 1, "n{at} was master twice in one life: {elected:?}");
@@ -377,7 +402,7 @@ impl Nodes {
     }
 
     /// What this node logged in its present life.
-    pub(super) fn log(&self, at: usize) -> String {
+    pub(crate) fn log(&self, at: usize) -> String {
         std::fs::read_to_string(self.log_path(at, self.life(at))).unwrap_or_default()
     }
 
@@ -397,7 +422,7 @@ impl Nodes {
     }
 
     /// The ends of the logs of all nodes.
-    pub(super) fn logs(&self) -> String {
+    pub(crate) fn logs(&self) -> String {
         let mut text = String::new();
         for at in self.all() {
             for life in self.life(at).saturating_sub(1).max(1)..=self.life(at) {

@@ -14,7 +14,7 @@ use super::say;
 use crate::upgrade::site::PATIENCE;
 
 /// Ends the calls and the nodes, and looks at everything.
-pub(super) async fn check(mut nodes: Nodes, crowd: Crowd) {
+pub(crate) async fn check(mut nodes: Nodes, crowd: Crowd) {
     let (book, longest_gap) = crowd.stop().await;
     let master = nodes.master().await;
     nodes.stop(master).await;

@@ -55,14 +55,14 @@ pub(crate) struct Site {
     child: Option<Child>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Release {
     Former,
     Newest,
 }
 
 impl Release {
-    fn binary(self) -> &'static Path {
+    pub(crate) fn binary(self) -> &'static Path {
         match self {
             Release::Former => former(),
             Release::Newest => newest(),
