@@ -75,32 +75,6 @@ async fn a_key_is_needed_from_its_first_record_on() {
     let (before, after) = (Setup::newest(""), Setup::newest("").with_keys("AB", PACE));
     let mut fleet = Fleet::start(&before).await;
     fleet.until("keys", &["settled"]).await;
-    let master = fleet.nodes.master().await;
-    let (_, first) = fleet.both_but(master).await;
-    let lacking = fleet.nodes.all().find(|at| *at != master && *at != first).unwrap();
-    fleet.replace(first, Way::Stopped, &after).await;
-    fleet.nodes.pause(lacking);
-    fleet.end(master, Way::Stopped).await;
-    assert_eq!(fleet.nodes.master().await, first);
-    fleet.nodes.resume(lacking);
-    fleet.crowd.more(FEW_CALLS).await;
-    fleet.end(first, Way::Stopped).await;
-    fleet.goes_on_waiting(lacking).await;
-
-    for at in [first, master] {
-        fleet.set(at, &after);
-        fleet.nodes.restart(at);
-    }
-    assert_ne!(fleet.nodes.master().await, lacking);
-    fleet.check().await;
-}
-
-/// A node looks only now and then whether it still has all keys, and a master that stops hands over in no time.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_is_needed_from_its_first_record_on() {
-    let (before, after) = (Setup::newest(""), Setup::newest("").with_keys("AB", PACE));
-    let mut fleet = Fleet::start(&before).await;
-    fleet.until("keys", &["settled"]).await;
     let (master, first, lacking) = fleet.handed_over(&after).await;
     fleet.crowd.more(FEW_CALLS).await;
     fleet.end(first, Way::Stopped).await;
