@@ -222,7 +222,6 @@ fn text(number: u64) -> Bytes {
 fn unconfirmed(why: impl Into<String>) -> StoreError {
     StoreError::InDoubt { why: why.into() }
 }
-}
 
 #[cfg(test)]
 mod tests {
