@@ -155,6 +155,16 @@ impl Writing {
                     return Ok(());
                 }
                 Ok(answer) => return self.explain(&answer, revision, target, is_repeated),
+                Err(Trouble::Final(StoreError::QuotaExceeded)) => match self.look(revision, target).await? {
+                    // etcd refuses what it would need room for, but carries the one out that takes the last of it, and says
+                    // the same of both.
+                    true => return Ok(()),
+                    false if !is_repeated => return Err(StoreError::QuotaExceeded),
+                    false => {
+                        self.term.lose("etcd did not say whether a write took effect");
+                        return Err(unconfirmed("etcd is full"));
+                    }
+                },
                 Err(Trouble::Final(error)) if is_repeated => {
                     // The first one may still be on its way, and the next commit could take it for its own.
                     self.term.lose("etcd did not say whether a write took effect");
@@ -170,6 +180,28 @@ impl Writing {
             }
             pauses.next().await;
         }
+    }
+
+    /// Whether what was to bring the revision to `target` has done so.
+    async fn look(&self, revision: u64, target: u64) -> Result<bool, StoreError> {
+        let keys = &self.shared.keys;
+        let reads = vec![read(keys.master()), read(keys.revision())];
+        let transaction = TxnRequest { compare: vec![self.is_in_office()], success: reads.clone(), failure: reads };
+        let mut pauses = Pauses::new();
+        while !self.term.is_lost() {
+            let asked = self.shared.links.ask_once("looking what became of a commit", |link| {
+                let transaction = transaction.clone();
+                async move { link.kv().txn(transaction).await }
+            });
+            match asked.await {
+                Ok(answer) if answer.succeeded && number_of(found(&answer.responses, 1))? == revision => {
+                    return Ok(false);
+                }
+                Ok(answer) => return self.explain(&answer, revision, target, true).map(|()| true),
+                Err(_) => pauses.next().await,
+            }
+        }
+        Err(unconfirmed("this server is no longer master"))
     }
 
     fn transaction(&self, ready: &Ready, revision: u64, target: u64) -> TxnRequest {
