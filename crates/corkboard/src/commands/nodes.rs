@@ -20,6 +20,8 @@ const EXIT_NO_MASTER: u8 = 10;
 /// Nobody is master, and nobody here can be.
 const EXIT_STUCK: u8 = 12;
 
+/// The phase of a node that is not master.
+const WAITING: &str = "waiting";
 const NANOS_PER_S: f64 = 1e9;
 
 #[derive(Debug, clap::Args)]
@@ -100,12 +102,16 @@ fn screen(list: &NodeList, now_ns: i64) -> String {
 fn row(node: &Listed, now_ns: i64) -> [String; 8] {
     let Listed { is_master, card } = node;
     let age_s = now_ns.saturating_sub(card.since_ns).max(0) as f64 / NANOS_PER_S;
-    let role = if *is_master { "master" } else { "standby" };
+    let role = match (*is_master, was_master(node)) {
+        (true, _) => "master",
+        (false, true) => "former",
+        (false, false) => "standby",
+    };
     // Whoever serves has the records in memory; the question is only one for those that wait.
-    let warm = match (*is_master, card.is_warm) {
-        (true, _) => "",
-        (false, true) => "yes",
-        (false, false) => "no",
+    let warm = match (card.phase == WAITING, card.is_warm) {
+        (false, _) => "",
+        (true, true) => "yes",
+        (true, false) => "no",
     };
     [
         role.to_owned(),
@@ -119,11 +125,19 @@ fn row(node: &Listed, now_ns: i64) -> [String; 8] {
     ]
 }
 
+/// Only a master does anything else than wait, so this one was it when it was heard of last.
+fn was_master(node: &Listed) -> bool {
+    !node.is_master && node.card.phase != WAITING
+}
+
 fn notes(list: &NodeList) -> Vec<String> {
     let mut notes = Vec::new();
     if list.nodes.is_empty() {
         notes.push("no nodes: none that runs was heard of".to_owned());
     }
+    let former = list.nodes.iter().filter(|node| was_master(node)).map(|node| &node.card.node);
+    notes
+        .extend(former.map(|node| format!("{node} was master and is not any more: it has ended, or will in a moment")));
     let cannot = list.nodes.iter().filter_map(|node| Some((&node.card.node, node.card.cannot_take_over.as_ref()?)));
     notes.extend(cannot.map(|(node, why)| format!("{node} cannot take over: {why}")));
     notes.extend(list.warnings.iter().map(|warning| format!("warning: {warning}")));

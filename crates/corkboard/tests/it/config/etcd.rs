@@ -225,24 +225,22 @@ fn certificates() {
     case(
         "endpoints = [\"https://10.0.0.1:2379\"]\nca = \"A\"\n",
         expect![[r#"
-        board.toml: no problems
-          node        a
-          API         127.0.0.1:8889 (plain http)
-          health      127.0.0.1:8890 (plain http)
-          store       etcd at https://10.0.0.1:2379, below /corkboard
-          identity    id
-          migration   online, starts by itself, ends by itself
-          encryption  key A seals, A can be opened; rotation online
-          auctioneer  none; instances wait until a cell claims them
-          converge    every 30s
-          tasks       offered again after 30s, failed after 30m or more than 3 rejections, deleted 2m after completion
-          lease       a master that is not heard of is replaced after 10s; the master compacts etcd
-          standby     while it waits, it refuses connections to the API
-    "#]],
+            board.toml:6: store.ca: A holds no certificate; expected a PEM section BEGIN CERTIFICATE
+            1 problem; nothing was started
+        "#]],
     );
-    case("endpoints = [\"https://10.0.0.1:2379\"]\nca = \"\"\n", expect![]);
-    case(&format!("{PLAIN}ca = \"ca.crt\"\n"), expect![]);
-    case(&format!("{PLAIN}cert = \"client.crt\"\nkey = \"client.key\"\n"), expect![]);
+    case("endpoints = [\"https://10.0.0.1:2379\"]\nca = \"\"\n", expect![[r#"
+        board.toml:6: store.ca: is empty; leave the key out, or give it a value
+        1 problem; nothing was started
+    "#]]);
+    case(&format!("{PLAIN}ca = \"ca.crt\"\n"), expect![[r#"
+        board.toml:6: store.ca: is for https endpoints, and there are none; leave ca, cert and key out, or use https://
+        1 problem; nothing was started
+    "#]]);
+    case(&format!("{PLAIN}cert = \"client.crt\"\nkey = \"client.key\"\n"), expect![[r#"
+        board.toml:6: store.cert: is for https endpoints, and there are none; leave ca, cert and key out, or use https://
+        1 problem; nothing was started
+    "#]]);
 }
 
 #[test]
