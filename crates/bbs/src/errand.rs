@@ -59,7 +59,7 @@ impl From<store::RootError> for ErrandError {
     }
 }
 
-async fn open_store(config: &Config) -> Result<Arc<dyn Store>, ErrandError> {
+pub(crate) async fn open_store(config: &Config) -> Result<Arc<dyn Store>, ErrandError> {
     let dir = config.store_dir.clone();
     // Nobody is served, so there is nobody to leave a share of the disk to.
     let options = Options { checkpoint_bytes_per_s: u64::MAX, ..Options::default() };

@@ -3,8 +3,10 @@
 //! Where to start: [`server::run`] starts and stops everything. A request arrives in [`http`], becomes a command in
 //! [`commands`], is applied and made durable by [`writer`], shows on the [`board`], and is announced by [`events`].
 //! [`converge`] repairs what nobody asked for but somebody wants; [`outbound`] talks to auctioneer, cells and callers.
-//! [`migrate`] brings records to another data version, [`keys`] under another key, both while clients are served.
+//! [`migrate`] brings records to another data version, [`keys`] under another key, both while clients are served;
+//! [`backup`] copies all of them into a file and back.
 
+pub mod backup;
 pub mod board;
 pub mod cells;
 pub mod cells_file;

@@ -76,6 +76,10 @@ impl Background {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     pub(crate) fn wait(&mut self) -> ExitStatus {
         self.child.wait().unwrap()
     }
