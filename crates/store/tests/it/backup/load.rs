@@ -68,6 +68,7 @@ async fn check(store: Arc<dyn Store>) {
                 }
                 let revision = store.commit(&held, &steps).await.unwrap();
                 confirmed.store(revision, Ordering::Release);
+                tokio::task::yield_now().await;
             }
         })
     };
@@ -79,7 +80,9 @@ async fn check(store: Arc<dyn Store>) {
         assert!(revision >= before, "what was confirmed as {before} is not in the backup of {revision}");
         assert!(records_of(&file) == states.lock().unwrap()[&revision], "the backup of {revision} is another state");
         seen.push(revision);
-        tokio::task::yield_now().await;
+        while confirmed.load(Ordering::Acquire) <= revision {
+            tokio::task::yield_now().await;
+        }
     }
     over.store(true, Ordering::Relaxed);
     writing.await.unwrap();
