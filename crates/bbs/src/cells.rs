@@ -94,11 +94,15 @@ impl Registry {
         self.inner().cells.get(id).filter(|presence| presence.expires_ns > now_ns).map(|presence| presence.cell.clone())
     }
 
+    /// Whether cells may be there that had no time yet to be heard.
+    pub fn is_listening(&self, now_ns: Nanos) -> bool {
+        now_ns.saturating_sub(self.inner().started_ns) < GRACE_NS
+    }
+
     /// What convergence may conclude.
     pub fn known(&self, now_ns: Nanos) -> Cells {
-        let started_ns = self.inner().started_ns;
         let live: HashSet<_> = self.live(now_ns).into_iter().map(|cell| cell.id.clone()).collect();
-        if live.is_empty() || now_ns.saturating_sub(started_ns) < GRACE_NS { Cells::Unknown } else { Cells::Live(live) }
+        if live.is_empty() || self.is_listening(now_ns) { Cells::Unknown } else { Cells::Live(live) }
     }
 }
 

@@ -9,6 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::client::tls::TlsFiles;
+use store::StoreError;
+use store::embedded::{self, Embedded};
+use store::etcd::Etcd;
 use store::seal::Keyring;
 
 #[derive(Clone, Debug)]
@@ -21,7 +24,8 @@ pub struct Config {
     pub health: SocketAddr,
     /// The URL under which clients reach this node, for status and for nodes that wait.
     pub advertise_url: Option<String>,
-    pub store_dir: PathBuf,
+    pub store: Store,
+    pub standby: Standby,
     pub timing: Timing,
     pub limits: Limits,
     pub task_rejections_max: i32,
@@ -38,6 +42,60 @@ pub struct Config {
     pub newest: store::Version,
     /// When the server is stopped: go back to this data version first, so that the former release can be started.
     pub rollback_on_drain_to: Option<u64>,
+}
+
+/// Where the records are.
+#[derive(Clone, Debug)]
+pub enum Store {
+    /// A directory of this machine, used by one process at a time.
+    Embedded { dir: PathBuf },
+    /// A cluster, which several nodes use.
+    Etcd(store::etcd::Options),
+}
+
+impl fmt::Display for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Embedded { dir } => write!(f, "embedded, {}", dir.display()),
+            Self::Etcd(options) => write!(f, "etcd at {}, below {}", options.endpoints.join(","), options.prefix),
+        }
+    }
+}
+
+impl Store {
+    pub async fn open(&self, for_whom: Opener) -> Result<Arc<dyn store::Store>, StoreError> {
+        match self.clone() {
+            Self::Embedded { dir } => {
+                let options = match for_whom {
+                    Opener::Server => embedded::Options::default(),
+                    // Nobody is served, so there is nobody to leave a share of the disk to.
+                    Opener::Errand => {
+                        embedded::Options { checkpoint_bytes_per_s: u64::MAX, ..embedded::Options::default() }
+                    }
+                };
+                let opened = tokio::task::spawn_blocking(move || Embedded::open(dir, options)).await;
+                let ended = |error| StoreError::Failed { why: format!("opening it ended early: {error}") };
+                Ok(Arc::new(opened.map_err(ended)??))
+            }
+            Self::Etcd(options) => Ok(Arc::new(Etcd::open(options).await?)),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opener {
+    Server,
+    Errand,
+}
+
+/// What a node that waits to become master does about clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standby {
+    /// It refuses connections, so that they try the next address.
+    #[default]
+    Closed,
+    /// It sends them to the master.
+    Redirect,
 }
 
 /// With which keys records are sealed, and how they get under the active one.

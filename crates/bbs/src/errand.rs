@@ -7,15 +7,14 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use store::embedded::{Embedded, Options};
 use store::record::DataVersion;
 use store::root::{HistoryEvent, RootState, append_history, decide, next_history_number, read_history, read_root};
 use store::seal::ledger::{forget, read_ledger};
-use store::{Forms, Mastership, Step, Store, StoreError, Version};
+use store::{Forms, Mastership, Step, Store, StoreError, Version, campaign_at_once};
 use tokio::sync::{mpsc, watch};
 
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Config, Migration, Mode, Rotation};
+use crate::config::{Config, Migration, Mode, Opener, Rotation};
 use crate::events::Hub;
 use crate::keys;
 use crate::keys::alone::{self, AloneError};
@@ -60,11 +59,7 @@ impl From<store::RootError> for ErrandError {
 }
 
 pub(crate) async fn open_store(config: &Config) -> Result<Arc<dyn Store>, ErrandError> {
-    let dir = config.store_dir.clone();
-    // Nobody is served, so there is nobody to leave a share of the disk to.
-    let options = Options { checkpoint_bytes_per_s: u64::MAX, ..Options::default() };
-    let opened = tokio::task::spawn_blocking(move || Embedded::open(dir, options)).await;
-    Ok(Arc::new(opened.map_err(|_| ErrandError::Unfinished)??))
+    Ok(config.store.open(Opener::Errand).await?)
 }
 
 async fn open(config: &Config) -> Result<Unlocked, ErrandError> {
@@ -121,7 +116,10 @@ pub async fn status(config: &Config) -> Result<MigrationStatus, ErrandError> {
         leftovers,
     });
     // What a server would say of itself does not hold for a store, and nobody is there to be told what to do next.
-    let explanation = format!("no server runs on this store. {why}");
+    let explanation = match store.holder().await? {
+        Some(master) => format!("{master} is master on this store, and knows more: ask it. {why}"),
+        None => format!("no server runs on this store. {why}"),
+    };
     Ok(MigrationStatus { explanation, next: None, ..tracker.status() })
 }
 
@@ -183,7 +181,7 @@ async fn work_on_keys(config: &Config, tracker: Arc<KeyTracker>, what: First) ->
     };
     look(&*vault).await?;
     let (_never, stop) = watch::channel(false);
-    let held = vault.campaign(&config.node).await?;
+    let held = campaign_at_once(&*vault, &config.node).await?;
     unlocked.count().await?;
     tracker.look(&vault);
     let settings = alone::Settings {
@@ -213,7 +211,7 @@ async fn work_on_keys(config: &Config, tracker: Arc<KeyTracker>, what: First) ->
 /// serve the rest.
 pub async fn forget_key(config: &Config, name: &str) -> Result<Did, ErrandError> {
     let store = open_store(config).await?;
-    let held = store.campaign(&config.node).await?;
+    let held = campaign_at_once(&*store, &config.node).await?;
     let ledger = read_ledger(&*store).await?;
     if config.encryption.as_ref().is_some_and(|encryption| encryption.keyring.has(name)) {
         let message = format!("key {name} is configured here, so it is not lost. Nothing was changed");
@@ -242,7 +240,7 @@ fn rotation(config: &Config) -> Rotation {
 async fn engage(config: &Config, ask: Ask) -> Result<(Did, MigratorEnd), ErrandError> {
     let unlocked = open(config).await?;
     let store = unlocked.store.clone();
-    let held = store.campaign(&config.node).await?;
+    let held = campaign_at_once(&*store, &config.node).await?;
     let Found { root, current } = look(&*store).await?;
     let history = next_history_number(&*store).await?.into();
     let RootState { version: Some(record), cluster_id, control, roots, .. } = root else {
@@ -288,6 +286,7 @@ impl Engaged {
     ) -> Result<Self, ErrandError> {
         let Unlocked { store, vault } = unlocked;
         let board = unlocked.load(opened.current, &Phase::new()).await?;
+        board.report_quarantine();
         if let Some(vault) = vault {
             // What this errand stores is sealed; the next server brings the rest under the active key.
             begin(vault, &held, &SystemClock, &config.node, &opened.history).await?;

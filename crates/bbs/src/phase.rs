@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
+use serde::Serialize;
 use store::seal::Vault;
 
+use crate::follow::{Status, Warm};
 use crate::http::App;
 use crate::keys::{KeyTracker, KeysStatus};
 use crate::operations::Operations;
@@ -13,7 +15,7 @@ use crate::operations::Operations;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Stage {
-    /// Waiting for the store, which somebody else may hold.
+    /// Waiting for the store, or for its turn to be master.
     Waiting,
     /// Reading the records.
     Loading,
@@ -57,6 +59,29 @@ pub struct Phase {
     operations: OnceLock<Arc<Operations>>,
     /// A rotation that nobody is served beside.
     rotation: OnceLock<(Arc<KeyTracker>, Arc<Vault>)>,
+    /// What a node that waits has heard of the store.
+    warm: OnceLock<Arc<Warm>>,
+    cannot_take_over: ArcSwapOption<String>,
+    master: ArcSwapOption<Master>,
+}
+
+/// Whom a node that waits waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Master {
+    pub node: String,
+    /// Where clients reach it.
+    pub url: Option<String>,
+}
+
+/// What a node that waits tells about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StandbyStatus {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub master: Option<String>,
+    /// Whether it has the records in memory and can take over at once.
+    pub warm: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cannot_take_over: Option<String>,
 }
 
 impl Phase {
@@ -88,6 +113,37 @@ impl Phase {
     pub fn close(&self, stage: Stage) {
         self.enter(stage);
         self.app.store(None);
+    }
+
+    /// What is heard of the store while this node waits.
+    pub fn follow_store(&self, warm: Arc<Warm>) {
+        let _ = self.warm.set(warm);
+    }
+
+    /// Why this node would not become master, if it would not.
+    pub fn cannot_take_over(&self, why: Option<String>) {
+        self.cannot_take_over.store(why.map(Arc::new));
+    }
+
+    pub fn waits_for(&self, master: Option<Master>) {
+        self.master.store(master.map(Arc::new));
+    }
+
+    /// Where clients find the master while this node waits.
+    pub fn master_url(&self) -> Option<String> {
+        if self.stage() != Stage::Waiting {
+            return None;
+        }
+        self.master.load().as_ref().and_then(|master| master.url.clone())
+    }
+
+    /// `None` when this node does not wait.
+    pub fn standby_status(&self) -> Option<StandbyStatus> {
+        (self.stage() == Stage::Waiting).then(|| StandbyStatus {
+            master: self.master.load().as_ref().map(|master| master.node.clone()),
+            warm: self.warm.get().is_some_and(|warm| matches!(warm.status(), Status::Warm { .. })),
+            cannot_take_over: self.cannot_take_over.load().as_ref().map(|why| why.to_string()),
+        })
     }
 
     /// What operators ask is answered from now on, in every stage.
@@ -146,7 +202,7 @@ impl Phase {
 
     pub fn explain(&self) -> &'static str {
         match self.stage() {
-            Stage::Waiting => "the server waits for its store; nothing was changed, try again",
+            Stage::Waiting => "the server waits: another node is master; nothing was changed, try that one",
             Stage::Loading => {
                 "the server reads its records and will answer in a moment; nothing was changed, try again"
             }

@@ -1,16 +1,17 @@
 //! Starts and stops a state server. What runs under mastership is started and stopped here and nowhere else.
 //!
-//! Order of starting: health port, store (its lock is the mastership), API port (answering 503), load, writer, outbound calls,
+//! Order of starting: health port, store, waiting to be master, API port (answering 503), load, writer, outbound calls,
 //! convergence, serve. Order of stopping: no new requests, streams end, requests in flight finish, the writer drains, the
 //! mastership is given up. Nothing acknowledged can be lost by stopping at any point, because acknowledged means durable.
+//!
+//! A server that loses its mastership does not stop in order: it ends, and whoever started it starts it again.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
-use store::embedded::{Embedded, Options};
 use store::record::DataVersion;
-use store::{Mastership, Store, StoreError};
+use store::{Mastership, Standing, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinHandle};
@@ -18,10 +19,10 @@ use tokio::time::Instant;
 
 use crate::cells::Registry;
 use crate::clock::{Clock, SystemClock};
-use crate::config::Config;
+use crate::config::{Config, Opener};
 use crate::converge::Converger;
 use crate::events::Hub;
-use crate::http::{App, Front, health, listener};
+use crate::http::{App, Front, health};
 use crate::keys::alone::AloneError;
 use crate::keys::open::{KeyError, Unlocked};
 use crate::keys::{First, RotatorEnd};
@@ -33,11 +34,15 @@ use crate::migrate::{Access, Migrator, MigratorEnd};
 use crate::phase::{Phase, Stage};
 use crate::status::StatusSource;
 use crate::writer::{Writer, WriterEnd, WriterParts};
-use crate::{cells_file, keys, migrate, outbound};
+use crate::{cells_file, config, keys, migrate, nodes, outbound};
 
+mod door;
 mod engines;
+mod standby;
 
+use door::Door;
 use engines::{AtHand, Rotating};
+use standby::{Elected, Standby};
 
 /// Calls that wait to be made. When it is full, calls are left to convergence.
 const EFFECTS_MAX: usize = 65_536;
@@ -79,13 +84,18 @@ pub enum RunError {
          stands in the way with `corkboard migrate plan --to {to}`"
     )]
     DrainRefused { to: DataVersion, why: String },
+    #[error(
+        "this server is no longer master, so it stopped at once: {why}. Nothing acknowledged is lost, and the other nodes go \
+         on. Start it again, and it waits for its turn"
+    )]
+    Deposed { why: String },
     #[error("the server stopped because its store failed: {0}")]
     StoreFailed(Arc<StoreError>),
     #[error("a part of the server ended unexpectedly; this is a defect, and the log before this line tells more")]
     Defect,
 }
 
-/// Runs a state server on the embedded store until `stop` resolves.
+/// Runs a state server until `stop` resolves.
 pub async fn run(
     config: Config,
     stop: impl Future<Output = ()> + Send + 'static,
@@ -113,14 +123,7 @@ pub async fn run_with_clock(
     if let Some(path) = &config.cells_file {
         cells_file::read(path)?;
     }
-    let dir = config.store_dir.clone();
-    let parts = Start { config, clock, tls, cells };
-    parts.run(|| open_embedded(dir), stop, ready).await
-}
-
-async fn open_embedded(dir: std::path::PathBuf) -> Result<Arc<dyn Store>, RunError> {
-    let opened = tokio::task::spawn_blocking(move || Embedded::open(dir, Options::default())).await;
-    Ok(Arc::new(opened.map_err(|_| RunError::Defect)??))
+    Start { config, clock, tls, cells }.run(stop, ready).await
 }
 
 struct Start {
@@ -131,9 +134,8 @@ struct Start {
 }
 
 impl Start {
-    async fn run<F: Future<Output = Result<Arc<dyn Store>, RunError>>>(
+    async fn run(
         self,
-        open: impl FnOnce() -> F,
         stop: impl Future<Output = ()> + Send + 'static,
         ready: impl FnOnce(Ready) + Send,
     ) -> Result<(), RunError> {
@@ -157,22 +159,37 @@ impl Start {
         let health_task = tokio::spawn(health::serve(health_listener, status.clone(), health_stopped));
 
         let opening = Instant::now();
-        let store = open().await?;
+        let store = self.config.store.open(Opener::Server).await?;
         tracing::info!(store = store.describe(), took = ?opening.elapsed(), "the store is open");
         let _ = status.store.set(store.clone());
-        keys::open::check(&*store, self.config.encryption.as_ref()).await?;
-        let held = store.campaign(&self.config.node).await?;
+        let front = Arc::new(Front {
+            phase: phase.clone(),
+            metrics: metrics.clone(),
+            limits: self.config.limits,
+            status: status.clone(),
+        });
+        let mut door = Door::reserve(self.config.listen, self.tls.clone(), front, api_stopped.clone())?;
+        let api_address = door.address();
+        if self.config.standby == config::Standby::Redirect {
+            door.open()?;
+        }
+        let stop = heard(stop);
+        let (take_card_back, card_taken_back) = watch::channel(false);
+        let card_task =
+            tokio::spawn(nodes::announce(store.clone(), self.card(&status, health_address), card_taken_back.clone()));
+        tokio::spawn(nodes::look_for_master(store.clone(), phase.clone(), card_taken_back));
+        let standby = Standby { start: &self, store: store.clone(), phase: phase.clone(), stop: stop.clone() };
+        let Some(Elected { held, unlocked, followed }) = standby.wait().await? else {
+            tracing::info!("stopped while waiting; this server was not master");
+            take_card_back.send_replace(true);
+            let _ = card_task.await;
+            return Ok(());
+        };
+        let standing = store.standing();
         metrics.elections.inc();
         metrics.lock_held.set(1);
+        tracing::info!(epoch = held.epoch(), warm = followed.is_some(), "this server is master");
         let fresh_id = self.clock.fresh_id();
-        let unlocked = match keys::open::unlock(store.clone(), self.config.encryption.as_ref(), &self.clock).await {
-            Ok(unlocked) => unlocked,
-            Err(error) => {
-                // Somebody else may have the key.
-                store.resign(held).await?;
-                return Err(error.into());
-            }
-        };
         let node = migrate::open::Node {
             name: &self.config.node,
             newest: self.config.newest,
@@ -192,17 +209,7 @@ impl Start {
         let _ = status.cluster_id.set(opened.cluster_id.clone());
 
         phase.enter(Stage::Loading);
-        let api_listener = bind("API", self.config.listen).await?;
-        let api_address = address(&api_listener, self.config.listen);
-        let front = Arc::new(Front {
-            phase: phase.clone(),
-            metrics: metrics.clone(),
-            limits: self.config.limits,
-            status: status.clone(),
-        });
-        let api_task = tokio::spawn(listener::serve(api_listener, self.tls.clone(), front, api_stopped.clone()));
-
-        let stop = heard(stop);
+        door.open()?;
         let (held, rotated) = self.rotate_alone(&unlocked, held, &opened, &phase, stop.clone()).await?;
         if rotated == Some(RotatorEnd::Stopped) {
             store.resign(held).await?;
@@ -210,13 +217,20 @@ impl Start {
         }
         phase.enter(Stage::Loading);
         let loading = Instant::now();
-        let board = unlocked.load(opened.current, &phase).await?;
-        tracing::info!(
-            records = phase.progress().done,
-            data_version = %opened.current.number(),
-            took = ?loading.elapsed(),
-            "the records are loaded"
-        );
+        let mut board = match standby::board_of(followed, opened.current) {
+            Some(board) => board,
+            None => {
+                let board = unlocked.load(opened.current, &phase).await?;
+                tracing::info!(
+                    records = phase.progress().done,
+                    data_version = %opened.current.number(),
+                    took = ?loading.elapsed(),
+                    "the records are loaded"
+                );
+                board
+            }
+        };
+        board.report_quarantine();
         let ready_with = Ready {
             api: api_address,
             health: health_address,
@@ -228,22 +242,38 @@ impl Start {
             Some(vault) => keys::open::begin(vault, &held, &*self.clock, &self.config.node, &opened.history).await?,
             None => false,
         };
+        board.revision = store.revision();
         let rotation = match (begun, rotated) {
             (true, _) => First::Rotate,
             (false, Some(_)) => First::Forget,
             (false, None) => First::Nothing,
         };
         let drain = self.config.rollback_on_drain_to.map(DataVersion);
-        let loaded = Loaded { unlocked, held, board, opened, rotation };
+        let loaded = Loaded { unlocked, held, board, opened, rotation, standing };
         let master = self.start_master(loaded, &phase, &metrics, api_stopped);
         ready(ready_with);
-        let result = master.wait(until(stop), drain, &phase, stop_api, api_task).await;
+        let result = master.wait(until(stop), drain, &phase, stop_api, door.into_task()).await;
         let held = result?;
         store.resign(held).await?;
         metrics.lock_held.set(0);
+        take_card_back.send_replace(true);
+        let _ = card_task.await;
         stop_health.send_replace(true);
         let _ = health_task.await;
         Ok(())
+    }
+
+    /// What this node says of itself, at any time.
+    fn card(&self, status: &Arc<StatusSource>, health: SocketAddr) -> impl FnMut() -> nodes::Card + Send + 'static {
+        let (instance, health) = (self.clock.fresh_id(), health.to_string());
+        let status = status.clone();
+        let mut since = (status.phase.name(), status.started_ns);
+        move || {
+            if since.0 != status.phase.name() {
+                since = (status.phase.name(), status.clock.now_ns());
+            }
+            status.card(&instance, &health, since.1)
+        }
     }
 
     fn start_master(
@@ -253,7 +283,7 @@ impl Start {
         metrics: &Arc<Metrics>,
         stop: watch::Receiver<bool>,
     ) -> Master {
-        let Loaded { unlocked, held, board, opened, rotation: first } = loaded;
+        let Loaded { unlocked, held, board, opened, rotation: first, standing } = loaded;
         let Unlocked { store, vault } = unlocked;
         let hub = Hub::new(board.revision);
         let board = Arc::new(ArcSwap::from_pointee(board));
@@ -319,6 +349,7 @@ impl Start {
             clock: self.clock,
             metrics: metrics.clone(),
             cells: self.cells,
+            standing: standing.clone(),
         });
         grant(phase, &app, *engine.access.borrow());
         let door_task = tokio::spawn(keep_the_door(phase.clone(), app, engine.access));
@@ -334,6 +365,7 @@ impl Start {
             rotator_task,
             door_task,
             desk,
+            standing,
         }
     }
 }
@@ -375,6 +407,7 @@ struct Loaded {
     opened: Opened,
     /// What the rotation engine begins with.
     rotation: First,
+    standing: Standing,
 }
 
 /// What runs only while this node is master.
@@ -389,6 +422,7 @@ struct Master {
     rotator_task: Option<JoinHandle<RotatorEnd>>,
     door_task: JoinHandle<()>,
     desk: Desk,
+    standing: Standing,
 }
 
 impl Master {
@@ -405,8 +439,12 @@ impl Master {
         let mut engine_runs = true;
         let mut refused = None;
         tokio::pin!(stop);
+        let standing = self.standing.clone();
+        let lost = standing.lost();
+        tokio::pin!(lost);
         loop {
             tokio::select! {
+                why = &mut lost => return Err(self.end_at_once(why, phase, &api_task)),
                 () = &mut stop => {
                     match drain.filter(|_| engine_runs) {
                         Some(to) => refused = self.roll_back_first(to, &mut engine_runs).await,
@@ -452,9 +490,28 @@ impl Master {
         match (ended, refused) {
             (Ok(WriterEnd::Drained(_)), Some(refused)) => Err(refused),
             (Ok(WriterEnd::Drained(held)), None) => Ok(held),
+            (Ok(WriterEnd::Failed(error)), _) if matches!(*error, StoreError::NotMaster) => {
+                Err(RunError::Deposed { why: "its write was refused, because another server has become master".into() })
+            }
             (Ok(WriterEnd::Failed(error)), _) => Err(RunError::StoreFailed(error)),
             (Err(_), _) => Err(RunError::Defect),
         }
+    }
+
+    /// Somebody else may be master already: nothing that is under way here may be finished, and nobody be answered.
+    fn end_at_once(self, why: String, phase: &Phase, api_task: &JoinHandle<()>) -> RunError {
+        phase.close(Stage::Stopping);
+        api_task.abort();
+        self.hub.close();
+        self.writer_task.abort();
+        self.outbound_task.abort();
+        self.converge_task.abort();
+        self.engine_task.abort();
+        self.door_task.abort();
+        self.rotator_task.into_iter().for_each(|task| task.abort());
+        // As in an orderly end, nobody waits for a million records to be freed.
+        std::mem::forget(self.board.load_full());
+        RunError::Deposed { why }
     }
 
     /// Goes back to an older data version while clients are served. Returns why not, if it may not.

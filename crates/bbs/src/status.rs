@@ -10,8 +10,9 @@ use crate::clock::Clock;
 use crate::keys::KeysStatus;
 use crate::metrics::Metrics;
 use crate::migrate::status::MigrationStatus;
+use crate::nodes::{self, Card};
 use crate::operations::GuardStatus;
-use crate::phase::Phase;
+use crate::phase::{Phase, StandbyStatus};
 
 /// How many quarantined records are named; the rest are counted.
 const NAMED_MAX: usize = 100;
@@ -46,6 +47,8 @@ struct Status<'a> {
     /// The newest data version that this release writes.
     data_version: u64,
     records_loaded: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    standby: Option<StandbyStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     migration: Option<MigrationStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,6 +97,7 @@ impl StatusSource {
             cluster_id: self.cluster_id.get().map(String::as_str),
             data_version: self.newest.number().0,
             records_loaded: self.phase.loaded_records(),
+            standby: self.phase.standby_status(),
             migration: operations.map(|operations| operations.tracker.status()),
             encryption: self.phase.keys_status(),
             store_guard: operations.map(|operations| operations.guard_status()),
@@ -104,6 +108,32 @@ impl StatusSource {
             Ok(json) => json + "\n",
             Err(error) => serde_json::json!({ "error": error.to_string() }).to_string(),
         }
+    }
+
+    /// What this node says of itself to the others.
+    pub fn card(&self, instance: &str, health: &str, since_ns: Nanos) -> Card {
+        let standby = self.phase.standby_status();
+        Card {
+            node: self.node.clone(),
+            instance: instance.to_owned(),
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            data_version: self.newest.number().0,
+            data_version_name: self.newest.name().to_owned(),
+            url: self.advertise_url.clone(),
+            health: health.to_owned(),
+            phase: self.phase.name().to_owned(),
+            since_ns,
+            started_ns: self.started_ns,
+            is_warm: standby.as_ref().is_some_and(|standby| standby.warm),
+            cannot_take_over: standby.and_then(|standby| standby.cannot_take_over),
+        }
+    }
+
+    /// The document about all nodes, or why there is none.
+    pub async fn nodes_json(&self) -> Result<String, String> {
+        let store = self.store.get().ok_or_else(|| "the store is not open yet".to_owned())?;
+        let list = nodes::list(&**store).await.map_err(|error| error.to_string())?;
+        serde_json::to_string_pretty(&list).map(|json| json + "\n").map_err(|error| error.to_string())
     }
 
     fn board(&self, now_ns: Nanos) -> Option<BoardStatus> {

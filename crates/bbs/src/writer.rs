@@ -34,6 +34,10 @@ const GROUP_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// What one command may store: together with the group it closes, it still fits into a commit.
 const COMMAND_BYTES_MAX: usize = store::GROUP_BYTES_MAX - GROUP_BYTES_MAX;
 
+/// What a server says that has not heard from its store for too long.
+pub const UNCERTAIN: &str = "this server cannot be sure that it is still master, because its store does not answer; nothing was \
+                             changed, try again or try another node";
+
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum WriteError {
     #[error(transparent)]
@@ -51,6 +55,8 @@ pub enum WriteError {
     /// A migration in a mode that takes no writes is under way.
     #[error("the server takes no writes while it migrates its records; nothing was changed, try again")]
     ReadOnly,
+    #[error("{UNCERTAIN}")]
+    Uncertain,
     #[error("the server met a defect while applying this request; nothing was changed")]
     Panicked,
     #[error("the server is stopping")]
@@ -260,6 +266,13 @@ impl WriterParts {
                 }
                 Err(error) => return Self::report_failure(error, replies),
             }
+        }
+        if steps.is_empty() && !self.store.standing().is_certain() {
+            // What was stored has proved that this server is master. What needed no storing rests on what is in memory.
+            for (reply, _) in replies {
+                let _ = reply.send(Err(WriteError::Uncertain));
+            }
+            return Ok(());
         }
         for effect in effects {
             // A full queue drops the effect: cells and auctioneer are slow, and convergence will ask again.

@@ -26,6 +26,8 @@ pub(crate) const EXIT_SHUT_DOWN: u8 = 6;
 pub(crate) const EXIT_LOSS: u8 = 7;
 /// This node lacks a key that the store needs, or has another one under its name. Nothing was written.
 pub(crate) const EXIT_KEYS: u8 = 8;
+/// Another node became master, or may have. Nothing acknowledged is lost; started again, this one waits for its turn.
+const EXIT_DEPOSED: u8 = 9;
 
 /// Refusals that the commands tell apart.
 pub(crate) const NOTHING_TO_DO: &str = "nothing-to-do";
@@ -213,6 +215,7 @@ fn server_code(error: &bbs::RunError) -> u8 {
         End::Open(OpenError::ShutDown { .. } | OpenError::TooOld { .. } | OpenError::Unknown { .. }) => EXIT_SHUT_DOWN,
         End::Keys(KeyError::Refused(_)) => EXIT_KEYS,
         End::DrainRefused { .. } => EXIT_LOSS,
+        End::Deposed { .. } => EXIT_DEPOSED,
     }
 }
 

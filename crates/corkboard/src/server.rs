@@ -81,6 +81,7 @@ pub(crate) struct Bbs {
 /// Starts a server and tells on stdout where it is and what to try. `program` is how this binary was called.
 pub(crate) async fn up(args: Up, program: &str, bbs_url: Option<&str>) -> Result<(), Failure> {
     let is_default_dir = args.dir.is_none();
+    let dir = args.dir.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_DIR));
     let config = args.config().map_err(|problems| Failure::Usage(problems.to_string()))?;
     if is_default_dir {
         // The store creates its own directory but none above it: a disk that is not mounted must not be mistaken for an
@@ -89,7 +90,6 @@ pub(crate) async fn up(args: Up, program: &str, bbs_url: Option<&str>) -> Result
         std::fs::create_dir_all(parent)
             .map_err(|source| Failure::Process { doing: "creating the directory `data` here", source })?;
     }
-    let dir = config.store_dir.clone();
     run(config, |ready| welcome::text(program, bbs_url, ready, &dir)).await
 }
 
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn up_listens_on_loopback_only() {
         let config = up("127.0.0.1:0", "[::1]:0").unwrap();
-        assert!(config.tls.is_none() && config.store_dir == Path::new("board"));
+        assert!(config.tls.is_none() && config.store.to_string() == "embedded, board");
         expect!["listen: 0.0.0.0:8889 is not a loopback address, and plain HTTP is served only on loopback; add a table [tls] with ca, cert and key, or listen on 127.0.0.1 or [::1]"]
             .assert_eq(&up("0.0.0.0:8889", "127.0.0.1:8890").unwrap_err().to_string());
     }

@@ -16,7 +16,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::Signal;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
@@ -41,13 +40,23 @@ pub struct Options {
     pub user: Option<(String, String)>,
     /// How large the database of a member may grow before etcd raises its alarm.
     pub quota_bytes: Option<u64>,
+    /// How large a request may be, where that is not etcd's own 1.5 MiB.
+    pub max_request_bytes: Option<u64>,
     pub heartbeat_ms: u64,
     pub election_timeout_ms: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { members: 1, tls: false, user: None, quota_bytes: None, heartbeat_ms: 50, election_timeout_ms: 500 }
+        Self {
+            members: 1,
+            tls: false,
+            user: None,
+            quota_bytes: None,
+            max_request_bytes: None,
+            heartbeat_ms: 50,
+            election_timeout_ms: 500,
+        }
     }
 }
 
@@ -70,6 +79,8 @@ struct Member {
 #[derive(Debug, Default)]
 struct Process {
     running: Option<Leashed>,
+    /// Whether it should run: a member that has ended by itself is wanted and not running.
+    wanted: bool,
     paused: bool,
 }
 
@@ -138,7 +149,7 @@ impl Cluster {
         self.launch(member);
     }
 
-    /// Freezes a member: its connections stay open and say nothing.
+    /// Freezes a member, and returns when it does nothing more: its connections stay open and say nothing.
     pub fn pause(&self, member: usize) {
         self.process(member).halt(true);
     }
@@ -187,7 +198,7 @@ impl Cluster {
 
     fn ready(&self, user: Option<&(String, String)>, limit: Duration) {
         let deadline = Instant::now() + limit;
-        let expected = self.reachable();
+        let expected = self.members_where(|process| process.wanted && !process.paused);
         loop {
             let Err(reason) = self.health(&expected, user) else { return };
             for member in &expected {
@@ -202,7 +213,7 @@ impl Cluster {
         let log = self.log_path(member);
         let log =
             OpenOptions::new().create(true).append(true).open(&log).expect("a log can be opened in our own folder");
-        *self.process(member) = Process { running: Some(self.spawn(member, &log)), paused: false };
+        *self.process(member) = Process { running: Some(self.spawn(member, &log)), wanted: true, paused: false };
     }
 
     fn spawn(&self, member: usize, log: &File) -> Leashed {
@@ -231,6 +242,9 @@ impl Cluster {
         if let Some(quota) = self.options.quota_bytes {
             flags.push(("quota-backend-bytes", quota.to_string()));
         }
+        if let Some(max) = self.options.max_request_bytes {
+            flags.push(("max-request-bytes", max.to_string()));
+        }
         if let Some(pki) = &self.pki {
             let path = |name: &str| pki.path(name).display().to_string();
             flags.extend([
@@ -253,18 +267,19 @@ impl Cluster {
 
     /// The members that can answer.
     fn reachable(&self) -> Vec<usize> {
-        let answers = |member: &usize| {
-            let process = self.process(*member);
-            process.running.is_some() && !process.paused
-        };
-        (0..self.members.len()).filter(answers).collect()
+        self.members_where(|process| process.running.is_some() && !process.paused)
+    }
+
+    fn members_where(&self, holds: impl Fn(&Process) -> bool) -> Vec<usize> {
+        (0..self.members.len()).filter(|member| holds(&self.process(*member))).collect()
     }
 
     /// A member that has ended by itself is down from here on.
     fn process(&self, member: usize) -> MutexGuard<'_, Process> {
         let mut process = self.members[member].process.lock().unwrap_or_else(PoisonError::into_inner);
         if process.running.as_mut().is_some_and(Leashed::has_ended) {
-            *process = Process::default();
+            process.running = None;
+            process.paused = false;
         }
         process
     }
@@ -292,7 +307,11 @@ impl Member {
 impl Process {
     fn halt(&mut self, paused: bool) {
         let running = self.running.as_mut().expect("a member that is down is neither paused nor resumed");
-        running.signal(if paused { Signal::STOP } else { Signal::CONT });
+        if paused {
+            running.freeze();
+        } else {
+            running.thaw();
+        }
         self.paused = paused;
     }
 }

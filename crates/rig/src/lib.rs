@@ -6,6 +6,7 @@
 
 pub mod etcd;
 pub mod history;
+pub mod netns;
 pub mod pki;
 mod port;
 pub mod proxy;

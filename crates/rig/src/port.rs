@@ -8,7 +8,9 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use tokio::net::TcpSocket;
+use tokio::net::{TcpListener, TcpSocket};
+
+const BACKLOG_CONNECTIONS_MAX: u32 = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Port {
@@ -23,6 +25,13 @@ impl Port {
         Ok(Self { address: held.local_addr()?, _held: held })
     }
 
+    /// Opens a listener; the one before it must be gone. Needs a runtime of tokio around it.
+    pub(crate) fn listen(&self) -> io::Result<TcpListener> {
+        let socket = reusable()?;
+        socket.bind(self.address)?;
+        socket.listen(BACKLOG_CONNECTIONS_MAX)
+    }
+
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -32,4 +41,30 @@ fn reusable() -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
     Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_is_listened_on_again_and_again_and_never_anybody_elses() {
+        let port = Port::reserve().unwrap();
+        let check_ours = || {
+            let taken = TcpSocket::new_v4().unwrap().bind(port.address());
+            assert_eq!(taken.unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        };
+        for _ in 0..3 {
+            check_ours();
+            let refused = TcpStream::connect(port.address()).await.unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+
+            let listener = port.listen().unwrap();
+            let (near, far) = tokio::join!(TcpStream::connect(port.address()), listener.accept());
+            check_ours();
+            drop((near.unwrap(), far.unwrap()));
+        }
+    }
 }

@@ -55,6 +55,9 @@ pub const LEASE_MAX: Duration = Duration::from_secs(300);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How many records the first page asks for, before it is known how large they are.
 const FIRST_PAGE_RECORDS: usize = 64;
+/// How many records a page asks for at most: small ones may be followed by large ones, and etcd puts the whole answer together
+/// before we can refuse it.
+const PAGE_RECORDS_MAX: usize = 512;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -103,8 +106,6 @@ struct Shared {
     revision: AtomicU64,
     /// The mastership of this node, while it has one.
     office: Mutex<Option<Office>>,
-    /// One commit at a time.
-    turn: tokio::sync::Mutex<()>,
     /// How large records are, by what was read last, to guess how many fit into a page.
     record_bytes: AtomicUsize,
     compaction: Option<Compaction>,
@@ -122,7 +123,6 @@ impl Etcd {
             lease: options.lease,
             revision: AtomicU64::new(0),
             office: Mutex::new(None),
-            turn: tokio::sync::Mutex::new(()),
             record_bytes: AtomicUsize::new(PAGE_BYTES_MAX / FIRST_PAGE_RECORDS),
             compaction: options.compacts.then(Compaction::default),
             leases: temporary::Leases::default(),
@@ -177,11 +177,16 @@ impl Shared {
     /// At etcd's revision `at`; 0 is the present one.
     async fn page(&self, prefix: &str, after: Option<&str>, limit: usize, at: i64) -> Result<Page, StoreError> {
         let (from, to) = self.keys.records(prefix, after);
-        let fits = (PAGE_BYTES_MAX / self.record_bytes.load(Ordering::Relaxed).max(1)).max(1);
-        let limit = limit.max(1).min(fits);
-        let mut asked = range(from, to, i64::try_from(limit).unwrap_or(i64::MAX));
-        asked.revision = at;
-        let found = self.range("reading records", asked).await?;
+        let fits = PAGE_BYTES_MAX / self.record_bytes.load(Ordering::Relaxed).max(1);
+        let mut limit = limit.min(fits).clamp(1, PAGE_RECORDS_MAX);
+        let found = loop {
+            let mut asked = range(from.clone(), to.clone(), i64::try_from(limit).unwrap_or(i64::MAX));
+            asked.revision = at;
+            match self.range("reading records", asked).await {
+                Err(StoreError::TooLarge { .. }) if limit > 1 => limit /= 2,
+                other => break other?,
+            }
+        };
         let mut page = Page::default();
         let mut bytes = 0;
         let (mut more, count) = (found.more, found.kvs.len());
@@ -222,7 +227,7 @@ impl Store for Etcd {
     }
 
     fn standing(&self) -> Standing {
-        self.shared.office().as_ref().map_or_else(Standing::unlimited, Office::standing)
+        self.shared.office().as_ref().map_or_else(Standing::over, Office::standing)
     }
 
     fn follow(&self) -> BoxFuture<'_, Result<Option<Following>, StoreError>> {

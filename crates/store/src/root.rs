@@ -58,6 +58,11 @@ pub struct VersionRecord {
 }
 
 impl VersionRecord {
+    pub fn parse(json: &[u8]) -> Result<VersionRecord, RootError> {
+        let StoredVersion { current, target, unknown } = parse_json(VERSION_KEY, json)?;
+        Ok(VersionRecord { current, target: target.unwrap_or(current), unknown })
+    }
+
     pub fn new(current: DataVersion, target: DataVersion) -> VersionRecord {
         VersionRecord { current, target, unknown: Unknown::new() }
     }
@@ -128,17 +133,12 @@ pub async fn read_root(store: &dyn Store) -> Result<RootState, RootError> {
     let json = store.get(VERSION_KEY).await?;
     let json = json.ok_or(RootError::Incomplete { missing: VERSION_KEY, example })?;
     Ok(RootState {
-        version: Some(read_version(&json)?),
+        version: Some(VersionRecord::parse(&json)?),
         cluster_id: read_cluster_id(store).await?,
         control: control::read_control(store).await?,
         empty: false,
         roots: find_roots(store).await?,
     })
-}
-
-pub(crate) fn read_version(json: &[u8]) -> Result<VersionRecord, RootError> {
-    let StoredVersion { current, target, unknown } = parse_json(VERSION_KEY, json)?;
-    Ok(VersionRecord { current, target: target.unwrap_or(current), unknown })
 }
 
 pub fn put_version(step: &mut Step, record: &VersionRecord) {

@@ -40,6 +40,13 @@ impl Standing {
         Standing { term: None }
     }
 
+    /// Of somebody who is not master.
+    pub(crate) fn over() -> Standing {
+        let term = Term::new();
+        term.lose("this server is not master");
+        Standing { term: Some(term) }
+    }
+
     pub(crate) fn of(term: Arc<Term>) -> Standing {
         Standing { term: Some(term) }
     }
@@ -137,6 +144,8 @@ mod tests {
         term.lose("second");
         assert_eq!((waiting.await.unwrap(), standing.lost().await), ("first".to_owned(), "first".to_owned()));
         assert!(Standing::unlimited().is_certain());
+        assert!(!Standing::over().is_certain());
+        Standing::over().lost().await;
     }
 
     #[test]

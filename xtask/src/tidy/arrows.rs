@@ -1,7 +1,8 @@
 //! Dependencies between our crates point one way: `model` <- `store` <- `bbs` and `model` <- `api` <- `bbs` and the programs.
 //!
 //! The map is a list of what each crate may know, so a new arrow is a line in a diff that somebody reads. Dependencies of
-//! tests and build scripts count too: a test that reaches against the arrows is a test of something else.
+//! tests and build scripts count too: a test that reaches against the arrows is a test of something else. The one exception
+//! is `rig`, which is made for tests: some crates may have it there, and no shipped crate may have it anywhere else.
 
 use super::Finding;
 
@@ -9,7 +10,7 @@ use super::Finding;
 const ARROWS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("api", &["model"]),
-    ("store", &["model", "rig"]),
+    ("store", &["model"]),
     ("bbs", &["model", "api", "store"]),
     // The programs around the state server talk to it over the wire only, so each can be replaced by Diego's.
     ("locket", &["model", "api"]),
@@ -17,11 +18,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("cell", &["model", "api"]),
     ("route-emitter", &["model", "api"]),
     ("router", &["model", "api"]),
-    ("corkboard", LIBRARIES_AND_RIG),
+    ("corkboard", SHIPPED_LIBRARIES),
     // Never shipped, so nothing depends on them.
     ("sim", SHIPPED_LIBRARIES),
     ("bench", LIBRARIES_AND_RIG),
-    // What tests stand on. Only tests and benchmarks may use it, which the tables of a manifest show.
+    // What tests and benchmarks stand on: see also `RIG_IN_TESTS`.
     ("rig", &[]),
     ("xtask", &[]),
 ];
@@ -32,7 +33,11 @@ const SHIPPED_LIBRARIES: &[&str] =
 const LIBRARIES_AND_RIG: &[&str] =
     &["model", "api", "store", "bbs", "locket", "auctioneer", "cell", "route-emitter", "router", "rig"];
 
-const DEPENDENCY_TABLES: &[&str] = &["dependencies", "dev-dependencies", "build-dependencies"];
+/// Shipped crates whose tests, and nothing but their tests, stand on the rig.
+const RIG_IN_TESTS: &[&str] = &["store", "bbs", "corkboard"];
+
+const TEST_TABLE: &str = "dev-dependencies";
+const DEPENDENCY_TABLES: &[&str] = &["dependencies", TEST_TABLE, "build-dependencies"];
 
 /// Checks the manifest of one of our crates; other files are none of its business.
 pub(crate) fn manifest(path: &str, text: &str) -> Vec<Finding> {
@@ -46,9 +51,17 @@ pub(crate) fn manifest(path: &str, text: &str) -> Vec<Finding> {
         return vec![Finding::new(path, 1, format!("the crate `{name}` is not on the map"), instead)];
     };
     let mut found = Vec::new();
-    for (key, value) in dependencies(&manifest) {
+    for (table, key, value) in dependencies(&manifest) {
         let dependency = our_name(key, value);
         if !is_ours(dependency) || allowed.contains(&dependency) {
+            continue;
+        }
+        if dependency == "rig" && RIG_IN_TESTS.contains(&name) {
+            if table != TEST_TABLE {
+                let what = format!("`{name}` depends on `rig` outside its tests");
+                let instead = format!("`rig` is never shipped: move the line to [{TEST_TABLE}]");
+                found.push(Finding::new(path, line_of(text, key), what, instead));
+            }
             continue;
         }
         let may = match allowed {
@@ -78,14 +91,14 @@ fn is_ours(name: &str) -> bool {
     allowed(name).is_some()
 }
 
-/// All dependencies of a manifest, those of a target or a build script included.
-fn dependencies(manifest: &toml::Table) -> Vec<(&str, &toml::Value)> {
+/// All dependencies of a manifest with the kind of table they stand in, those of a target or a build script included.
+fn dependencies(manifest: &toml::Table) -> Vec<(&'static str, &str, &toml::Value)> {
     let targets = manifest.get("target").and_then(toml::Value::as_table);
     let targets = targets.into_iter().flat_map(|targets| targets.values()).filter_map(toml::Value::as_table);
     std::iter::once(manifest)
         .chain(targets)
-        .flat_map(|table| DEPENDENCY_TABLES.iter().filter_map(|name| table.get(*name)?.as_table()))
-        .flat_map(|table| table.iter().map(|(key, value)| (key.as_str(), value)))
+        .flat_map(|tables| DEPENDENCY_TABLES.iter().filter_map(|name| Some((*name, tables.get(*name)?.as_table()?))))
+        .flat_map(|(name, table)| table.iter().map(move |(key, value)| (name, key.as_str(), value)))
         .collect()
 }
 
@@ -155,6 +168,36 @@ mod tests {
             "[dependencies.bbs]\nworkspace = true\n",
         ] {
             assert_eq!(refused("store", text), ["`store` depends on `bbs`"], "{text}");
+        }
+    }
+
+    #[test]
+    fn tests_may_stand_on_the_rig_and_what_is_shipped_may_not() {
+        let tables = [
+            ("dev-dependencies", true),
+            ("target.'cfg(unix)'.dev-dependencies", true),
+            ("dependencies", false),
+            ("build-dependencies", false),
+            ("target.'cfg(unix)'.dependencies", false),
+        ];
+        let spellings = ["rig.workspace = true", "stand = { package = \"corkboard-rig\", path = \"../rig\" }"];
+        for name in RIG_IN_TESTS {
+            for (table, in_tests) in tables {
+                for line in spellings {
+                    let refused = refused(name, &format!("[{table}]\n{line}\n"));
+                    let expected = (!in_tests).then(|| format!("`{name}` depends on `rig` outside its tests"));
+                    assert_eq!(refused, Vec::from_iter(expected), "[{table}] {line}");
+                }
+            }
+        }
+        let twice = "[dependencies]\nrig.workspace = true\n[dev-dependencies]\nrig.workspace = true\n";
+        assert_eq!(refused("store", twice).len(), 1);
+        for table in ["dependencies", "dev-dependencies"] {
+            let text = format!("[{table}]\nrig.workspace = true\n");
+            assert!(refused("bench", &text).is_empty());
+            for name in ["model", "api", "cell", "sim", "xtask"] {
+                assert_eq!(refused(name, &text), [format!("`{name}` depends on `rig`")], "[{table}]");
+            }
         }
     }
 

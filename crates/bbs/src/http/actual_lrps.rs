@@ -102,7 +102,7 @@ pub(super) async fn change(app: &App, call: Call) -> Result<Answer, Failure> {
         _ => false,
     };
     if settled {
-        return Ok(message(ActualLrpLifecycleResponse::default()));
+        return app.proven(message(ActualLrpLifecycleResponse::default()));
     }
     submit(app, command, call.trace).await
 }
@@ -171,7 +171,7 @@ async fn retire(app: &App, call: Call) -> Result<Answer, Failure> {
     };
     let slot = app.board.load().slot(&key.process_guid, key.index);
     let Some(row) = slot.ordinary else {
-        return Ok(failed::<ActualLrpLifecycleResponse>(api::errors::resource_not_found()));
+        return app.proven(failed::<ActualLrpLifecycleResponse>(api::errors::resource_not_found()));
     };
     let Some(instance) = &row.instance else {
         return submit(app, Command::RetireUnheld(RetireUnheld { key, gone: None }), call.trace).await;
@@ -179,6 +179,11 @@ async fn retire(app: &App, call: Call) -> Result<Answer, Failure> {
     let now_ns = app.clock.now_ns();
     match app.registry.get(&instance.cell_id, now_ns) {
         Some(cell) => stop(app, &cell, &row, &key, &call.trace).await,
+        None if app.registry.is_listening(now_ns) => {
+            let message = "this server has just become master and has not heard from the cell of this instance yet; nothing \
+                           was changed, try again";
+            Err(Failure::Unavailable { code: "cells-unknown", message: message.to_owned() })
+        }
         None => {
             let gone = Some(instance.clone());
             submit(app, Command::RetireUnheld(RetireUnheld { key, gone }), call.trace).await

@@ -11,7 +11,7 @@ pub(super) async fn handle(app: &App, call: Call) -> Result<Answer, Failure> {
     if call.route == Route::Domains {
         let board = app.board.load();
         let domains = board.fresh_domains(app.clock.now_ns()).map(ToString::to_string).collect();
-        return Ok(message(DomainsResponse { error: None, domains }));
+        return app.proven(message(DomainsResponse { error: None, domains }));
     }
     let request: UpsertDomainRequest = match intake::parse(&call.body) {
         Ok(request) => request,

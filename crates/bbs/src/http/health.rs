@@ -1,6 +1,6 @@
 //! The health port: alive in every phase, on every node. Plain HTTP, meant for loopback and the platform's own network.
 //!
-//! `/status` is for people and scripts, `/metrics` for Prometheus. Every other path answers 200, as the health checks of
+//! `/status` and `/nodes` are for people and scripts, `/metrics` for Prometheus. Every other path answers 200, as the health checks of
 //! existing deployments expect.
 
 use std::convert::Infallible;
@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
@@ -52,6 +52,14 @@ pub async fn serve(listener: TcpListener, source: Arc<StatusSource>, mut stop: w
 
 async fn answer(source: &StatusSource, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let (kind, body) = match request.uri().path() {
+        "/nodes" => match source.nodes_json().await {
+            Ok(nodes) => ("application/json", nodes),
+            Err(error) => {
+                let mut response = Response::new(Full::new(Bytes::from(format!("{error}\n"))));
+                *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                return Ok(response);
+            }
+        },
         "/status" => ("application/json", source.status_json()),
         "/metrics" => ("application/openmetrics-text; version=1.0.0; charset=utf-8", source.metrics_text()),
         _ => ("text/plain; charset=utf-8", String::new()),

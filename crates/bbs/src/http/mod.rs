@@ -17,8 +17,9 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use hyper::{Request, Response, StatusCode};
+use store::Standing;
 use tokio::time::Instant;
 
 use crate::board::Board;
@@ -30,7 +31,7 @@ use crate::metrics::Metrics;
 use crate::outbound;
 use crate::phase::Phase;
 use crate::status::StatusSource;
-use crate::writer::{WriteError, Writer};
+use crate::writer::{UNCERTAIN, WriteError, Writer};
 
 mod actual_lrps;
 mod body;
@@ -65,6 +66,23 @@ pub struct App {
     pub clock: Arc<dyn Clock>,
     pub metrics: Arc<Metrics>,
     pub cells: outbound::Cells,
+    pub standing: Standing,
+}
+
+impl App {
+    /// Whether nobody else can be master, so that what is in memory here is what is true.
+    fn certain(&self) -> Result<(), Failure> {
+        if self.standing.is_certain() {
+            return Ok(());
+        }
+        Err(Failure::Unavailable { code: "uncertain", message: UNCERTAIN.to_owned() })
+    }
+
+    /// An answer that was read from memory. The proof comes after the reading: whatever happens until the answer leaves, it
+    /// was true at that moment, while the client waited.
+    fn proven(&self, answer: Answer) -> Result<Answer, Failure> {
+        self.certain().map(|()| answer)
+    }
 }
 
 /// The part of the server that exists before the board is loaded and after it is closed.
@@ -143,7 +161,7 @@ impl Front {
     }
 
     async fn answer(&self, route: Route, request: Request<Incoming>) -> Response<Body> {
-        let Some(app) = self.phase.app() else { return self.unavailable() };
+        let Some(app) = self.phase.app() else { return self.elsewhere(&request).unwrap_or_else(|| self.unavailable()) };
         let trace = trace_of(&request);
         let last_event_id =
             request.headers().get("last-event-id").and_then(|id| id.to_str().ok()).map(ToOwned::to_owned);
@@ -152,7 +170,12 @@ impl Front {
             Err(response) => return *response,
         };
         let call = Call { route, body, trace, last_event_id };
-        match handle(&app, call).await {
+        // What waits for a store that does not answer would wait for long; a client is better off with another node.
+        let handled = match app.certain() {
+            Ok(()) => handle(&app, call).await,
+            Err(failure) => Err(failure),
+        };
+        match handled {
             Ok(Answer::Body(body)) => {
                 let mut response = Response::new(body);
                 response.headers_mut().insert(CONTENT_TYPE, PROTOBUF);
@@ -171,6 +194,16 @@ impl Front {
         }
     }
 
+    /// The answer of a node that waits and knows the master.
+    fn elsewhere<B>(&self, request: &Request<B>) -> Option<Response<Body>> {
+        let master = self.phase.master_url()?;
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let mut response = text(StatusCode::TEMPORARY_REDIRECT, "this node waits; the master answers\n");
+        response.headers_mut().insert(LOCATION, HeaderValue::try_from(format!("{master}{path}")).ok()?);
+        response.headers_mut().insert(PHASE.clone(), HeaderValue::from_static(self.phase.name()));
+        Some(response)
+    }
+
     /// The answer while there is no board. Never protobuf: Diego's client would take it as final instead of trying again.
     fn unavailable(&self) -> Response<Body> {
         let progress = self.phase.progress();
@@ -183,10 +216,10 @@ async fn handle(app: &App, call: Call) -> Result<Answer, Failure> {
     match call.route {
         R::Ping => Ok(message(api::models::PingResponse { available: true })),
         R::Domains | R::UpsertDomain => domains::handle(app, call).await,
-        R::Cells => Ok(cells::handle(app)),
-        R::ActualLrps | R::ActualLrpsByProcessGuids => Ok(actual_lrps::read(app, &call)),
+        R::Cells => app.proven(cells::handle(app)),
+        R::ActualLrps | R::ActualLrpsByProcessGuids => app.proven(actual_lrps::read(app, &call)),
         R::ActualLrpGroups | R::ActualLrpGroupsByProcessGuid | R::ActualLrpGroupByProcessGuidAndIndex => {
-            Ok(groups::read(app, &call))
+            app.proven(groups::read(app, &call))
         }
         R::ClaimActualLrp
         | R::StartActualLrp
@@ -207,9 +240,9 @@ async fn handle(app: &App, call: Call) -> Result<Answer, Failure> {
         | R::DesiredLrps
         | R::DesiredLrpsR2
         | R::DesiredLrpByProcessGuid
-        | R::DesiredLrpByProcessGuidR2 => Ok(desired_lrps::read(app, &call)),
+        | R::DesiredLrpByProcessGuidR2 => app.proven(desired_lrps::read(app, &call)),
         R::DesireDesiredLrp | R::UpdateDesiredLrp | R::RemoveDesiredLrp => desired_lrps::change(app, call).await,
-        R::Tasks | R::TasksR2 | R::TaskByGuid | R::TaskByGuidR2 => Ok(tasks::read(app, &call)),
+        R::Tasks | R::TasksR2 | R::TaskByGuid | R::TaskByGuidR2 => app.proven(tasks::read(app, &call)),
         R::DesireTask
         | R::StartTask
         | R::CancelTask
@@ -252,9 +285,13 @@ pub(crate) fn write_failure(error: &WriteError) -> Result<Error, Failure> {
         WriteError::Refused(refusal) => Ok(errors::of_refusal(refusal)),
         WriteError::NeedsVersion { .. } => Ok(Error::new(Type::ResourceConflict, error.to_string())),
         WriteError::ReadOnly => Err(Failure::Unavailable { code: "read-only", message: error.to_string() }),
+        WriteError::Uncertain => Err(Failure::Unavailable { code: "uncertain", message: error.to_string() }),
         WriteError::Panicked => Ok(api::errors::unknown(error.to_string())),
         WriteError::Stopping => Err(Failure::Unavailable { code: "stopping", message: error.to_string() }),
         WriteError::Store(cause) => match &**cause {
+            store::StoreError::NotMaster => {
+                Err(Failure::Unavailable { code: "not-master", message: cause.to_string() })
+            }
             store::StoreError::TooLarge { .. } => Ok(api::errors::invalid_request(cause.to_string())),
             cause if cause.outcome_unknown() || !cause.retryable() => {
                 Ok(api::errors::unrecoverable(&cause.to_string()))

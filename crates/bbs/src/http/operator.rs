@@ -80,6 +80,12 @@ impl Front {
         if head.method == Method::GET && path == "status" {
             return json(StatusCode::OK, self.status.status_json());
         }
+        if head.method == Method::GET && path == "nodes" {
+            return match self.status.nodes_json().await {
+                Ok(nodes) => json(StatusCode::OK, nodes),
+                Err(error) => refusal(Refused::new("not-master", error, None).into()),
+            };
+        }
         if let (&Method::GET, "keys", Some(status)) = (&head.method, &*path, self.phase.keys_status()) {
             return json(StatusCode::OK, serde_json::to_string(&status).unwrap_or_default());
         }

@@ -165,6 +165,20 @@ pub async fn open(store: &dyn Store, held: &Mastership, node: Node<'_>) -> Resul
     Ok(Opened { current, record, forms, work, cluster_id, control: root.control, roots: root.roots, history, guard })
 }
 
+/// Whether a server of this release may work on the store at all. Worth asking before the lock is taken. Writes nothing.
+pub async fn check(store: &dyn Store, newest: Version) -> Result<(), OpenError> {
+    let Some(record) = read_root(store).await?.version else { return Ok(()) };
+    let decision = decide(Some(record.current), Some(record.target), newest.number());
+    if decision.actions.contains(&Action::ShutDown) {
+        let by = last_release(store).await?;
+        return Err(OpenError::ShutDown { reason: format!("{}{by}", decision.reason) });
+    }
+    match readable(record.current) {
+        Err(OpenError::Unknown { found, .. }) => Err(OpenError::Unknown { found, by: last_release(store).await? }),
+        known => known.map(drop),
+    }
+}
+
 /// Which release last changed the data version, if the history tells.
 async fn last_release(store: &dyn Store) -> Result<String, OpenError> {
     let told = read_history(store, HISTORY_LOOKED_AT).await?;

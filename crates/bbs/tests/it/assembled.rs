@@ -101,7 +101,9 @@ impl Assembled {
             guard: Arc::new(ArcSwap::from_pointee(bbs::migrate::Guard::of_known("id"))),
         };
         let cells = Cells::new(&Outbound::default()).unwrap();
-        let app = Arc::new(App { board, writer, hub, registry, clock: seen, metrics: metrics.clone(), cells });
+        let standing = store.standing();
+        let metrics_seen = metrics.clone();
+        let app = Arc::new(App { board, writer, hub, registry, clock: seen, metrics: metrics_seen, cells, standing });
         let phase = Phase::new();
         let status = Arc::new(StatusSource {
             node: "node".into(),

@@ -53,7 +53,8 @@ impl Server {
             tls: None,
             health: any,
             advertise_url: None,
-            store_dir: dir.path().join("store"),
+            store: bbs::config::Store::Embedded { dir: dir.path().join("store") },
+            standby: bbs::config::Standby::Closed,
             timing: Timing::default(),
             limits: Limits::default(),
             task_rejections_max: model::task::REJECTIONS_MAX,
@@ -154,7 +155,10 @@ pub(crate) struct Stopped {
 
 impl Stopped {
     pub(crate) fn store_dir(&self) -> &std::path::Path {
-        &self.config.store_dir
+        match &self.config.store {
+            bbs::config::Store::Embedded { dir } => dir,
+            bbs::config::Store::Etcd(_) => unreachable!("these tests work on a directory"),
+        }
     }
 
     /// The same store under another configuration.

@@ -49,7 +49,7 @@ fn summary(config: &Config) -> String {
         ("node", config.node.clone()),
         ("API", format!("{} ({scheme})", config.listen)),
         ("health", format!("{} (plain http)", config.health)),
-        ("store", format!("embedded, {}", config.store_dir.display())),
+        ("store", config.store.to_string()),
         ("identity", config.identity.display().to_string()),
         ("migration", migration(config)),
         ("encryption", encryption(config)),

@@ -5,17 +5,17 @@
 
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use api::client::TlsFiles;
-use bbs::config::{Config, Encryption, Finalization, KeySource, Limits, Migration, Mode, Outbound, Start, Timing};
+use bbs::config::{
+    Config, Encryption, Finalization, KeySource, Limits, Migration, Mode, Outbound, Standby, Start, Store, Timing,
+};
 use toml::{Spanned, Value};
 use url::Url;
 
 use super::encryption::{self, KeySpec};
-use super::raw::{
-    Raw, RawAuctioneer, RawCallbacks, RawCells, RawConfig, RawLimits, RawMigration, RawStore, RawTiming, RawTls,
-};
+use super::raw::{Raw, RawAuctioneer, RawCallbacks, RawCells, RawConfig, RawLimits, RawMigration, RawTiming, RawTls};
 use super::values::{address, boolean, count, data_version, duration, number, rate, text, web_url, word};
 use super::{Problem, Problems};
 use crate::data_version::NEWEST;
@@ -30,6 +30,7 @@ const DEFAULT_TASK_RETRIES: i32 = 3;
 /// What is added to the path of the store to name the copy of its identity.
 const IDENTITY_SUFFIX: &str = ".identity";
 
+const STANDBYS: &[(&str, Standby)] = &[("closed", Standby::Closed), ("redirect", Standby::Redirect)];
 const MODES: &[(&str, Mode)] = &[("online", Mode::Online), ("read-only", Mode::ReadOnly), ("offline", Mode::Offline)];
 const STARTS: &[(&str, Start)] = &[("auto", Start::Auto), ("manual", Start::Manual)];
 const FINALIZATIONS: &[(&str, Finalization)] = &[("auto", Finalization::Auto), ("manual", Finalization::Manual)];
@@ -38,7 +39,7 @@ impl TryFrom<RawConfig> for Config {
     type Error = Problems;
 
     fn try_from(raw: RawConfig) -> Result<Self, Problems> {
-        let Checked { mut config, places, keys } = check(raw)?;
+        let Checked { mut config, places, keys, .. } = check(raw)?;
         if let Some(keys) = keys {
             let keyring = keys.keyring().map_err(|found| Problems(encryption::problems(found, &places)))?;
             let rotation = keys.rotation;
@@ -60,14 +61,25 @@ pub(super) struct Checked {
     pub(super) places: Places,
     /// Where the keys are; the configuration has none until they are read.
     pub(super) keys: Option<KeySpec>,
+    /// Where the password for etcd is; the configuration has none until it is read.
+    pub(super) password_file: Option<PathBuf>,
 }
 
 pub(super) fn check(mut raw: RawConfig) -> Result<Checked, Problems> {
     let mut reader = Reader::default();
+    let has_encryption = raw.encryption.is_some();
     let keys = reader.encryption(raw.encryption.take());
-    let config = reader.config(raw);
+    let (store, password_file) = reader.store(raw.store.take().unwrap_or_default());
+    if matches!(store, Some(Store::Etcd(_))) && !has_encryption {
+        let what = "is missing; records in etcd lie on other machines, so they have to be sealed. `corkboard keys generate` \
+                    makes a key";
+        reader.note("encryption", what);
+    }
+    let config = reader.config(raw, store);
     match config {
-        Some(config) if reader.problems.is_empty() => Ok(Checked { config, places: reader.places, keys }),
+        Some(config) if reader.problems.is_empty() => {
+            Ok(Checked { config, places: reader.places, keys, password_file })
+        }
         _ => Err(Problems(reader.problems)),
     }
 }
@@ -80,15 +92,19 @@ pub(super) struct Reader {
 
 impl Reader {
     /// `None` when something is missing that has no default; other problems leave a default in place and are noted.
-    fn config(&mut self, raw: RawConfig) -> Option<Config> {
+    fn config(&mut self, raw: RawConfig, store: Option<Store>) -> Option<Config> {
         self.refuse_unknown("", RawConfig::KEYS, &raw.unknown);
+        let is_shared = matches!(store, Some(Store::Etcd(_)));
+        if is_shared && raw.node.is_none() {
+            self.note("node", "is missing; every node that uses the same etcd needs a name of its own");
+        }
         let node = self.or("node", raw.node, DEFAULT_NODE.to_owned(), text);
         let listen = self.or("listen", raw.listen, DEFAULT_LISTEN, address);
         let health = self.or("health", raw.health, DEFAULT_HEALTH, address);
         let advertise = self.optional("advertise", raw.advertise, web_url);
         let task_rejections_max = self.or("max_task_retries", raw.max_task_retries, DEFAULT_TASK_RETRIES, number);
-        let store_dir = self.store(raw.store.unwrap_or_default());
-        let identity = self.identity(raw.identity, store_dir.as_deref());
+        let standby = self.or("standby", raw.standby, Standby::default(), |value| word(value, STANDBYS));
+        let identity = self.identity(raw.identity, store.as_ref());
         let (migration, rollback_on_drain_to) = self.migration(raw.migration.unwrap_or_default());
         let has_tls_table = raw.tls.is_some();
         let tls = self.tls(raw.tls);
@@ -109,6 +125,13 @@ impl Reader {
         if listen == health && listen.port() != 0 {
             self.note("health", format!("{health} is also the address of `listen`; expected another port"));
         }
+        if standby == Standby::Redirect && advertise.is_none() {
+            let what = "is missing; with standby = \"redirect\" others send clients here once this node is master";
+            self.note("advertise", what);
+        }
+        if standby == Standby::Redirect && !is_shared {
+            self.note("standby", "is for nodes that wait for each other, and on an embedded store there is only one");
+        }
         if let Some(url) = &advertise {
             self.check_advertised(url, has_tls_table);
         }
@@ -118,7 +141,8 @@ impl Reader {
             tls,
             health,
             advertise_url: advertise.as_ref().map(without_slash),
-            store_dir: store_dir?,
+            store: store?,
+            standby,
             timing,
             limits,
             task_rejections_max,
@@ -142,25 +166,20 @@ impl Reader {
         self.note("advertise", format!("{:?} {what}", without_slash(url)));
     }
 
-    fn store(&mut self, raw: RawStore) -> Option<PathBuf> {
-        self.refuse_unknown("store.", RawStore::KEYS, &raw.unknown);
-        let engine = self.or("store.engine", raw.engine, "embedded".to_owned(), text);
-        if engine != "embedded" {
-            self.note("store.engine", format!("{engine:?} is not an engine of this version; expected \"embedded\""));
-        }
-        let is_missing = raw.dir.is_none();
-        let dir = self.optional("store.dir", raw.dir, text);
-        if is_missing {
-            self.note("store.dir", "is missing; expected the directory that holds the records, on a local disk");
-        }
-        dir.map(PathBuf::from)
-    }
-
     /// By default beside the store, so that it does not vanish together with what it identifies.
-    fn identity(&mut self, raw: Raw, store_dir: Option<&Path>) -> Option<PathBuf> {
+    fn identity(&mut self, raw: Raw, store: Option<&Store>) -> Option<PathBuf> {
         let is_given = raw.is_some();
         let given = self.optional("identity", raw, text).map(PathBuf::from);
-        let store_dir = store_dir?;
+        let store_dir = match store? {
+            Store::Embedded { dir } => dir,
+            Store::Etcd(_) => {
+                if !is_given {
+                    let what = "is missing; expected a file on a disk of this machine that is there after a restart";
+                    self.note("identity", what);
+                }
+                return given;
+            }
+        };
         if given.as_ref().is_some_and(|path| path.starts_with(store_dir)) {
             let what = "lies in the directory of the store, with which it would be lost; expected a file outside of it";
             self.note("identity", what);

@@ -113,6 +113,13 @@ impl KeyFrom {
     }
 }
 
+/// A text that is secret too, such as a password.
+pub(super) fn read_text(path: &Path) -> Result<Zeroizing<String>, String> {
+    let secret = read_file(path)?;
+    let text = std::str::from_utf8(secret.bytes()).map_err(|_| format!("{} is not text", path.display()))?;
+    if text.is_empty() { Err(format!("{} is empty", path.display())) } else { Ok(Zeroizing::new(text.to_owned())) }
+}
+
 /// The bytes of a file without the line ending at its end, if nobody but its owner may read it.
 fn read_file(path: &Path) -> Result<Secret, String> {
     let shown = path.display();

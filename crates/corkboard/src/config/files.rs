@@ -7,7 +7,8 @@ use std::path::Path;
 
 use api::client::TlsFiles;
 use api::client::tls::{self, TlsError};
-use bbs::config::Config;
+use bbs::config::{Config, Store};
+use store::etcd;
 
 use super::Problem;
 use super::check::Places;
@@ -19,7 +20,19 @@ pub(super) fn problems(config: &Config, places: &Places) -> Vec<Problem> {
         let span = places.iter().find(|(place, _)| *place == key).map(|(_, span)| span.clone());
         found.push(Problem { key, what, span });
     };
-    if let Some(parent) = config.store_dir.parent().filter(|parent| !parent.as_os_str().is_empty())
+    let store_dir = match &config.store {
+        Store::Embedded { dir } => Some(dir),
+        Store::Etcd(options) => {
+            if let Some(files) = &options.tls
+                && let Err((key, what)) = etcd_files(files)
+            {
+                note(format!("store.{key}"), what);
+            }
+            None
+        }
+    };
+    let above_store = store_dir.and_then(|dir| dir.parent()).filter(|parent| !parent.as_os_str().is_empty());
+    if let Some(parent) = above_store
         && !parent.is_dir()
     {
         let what =
@@ -27,7 +40,7 @@ pub(super) fn problems(config: &Config, places: &Places) -> Vec<Problem> {
         note("store.dir".to_owned(), what);
     }
     if let Some(parent) = config.identity.parent().filter(|parent| !parent.as_os_str().is_empty())
-        && Some(parent) != config.store_dir.parent()
+        && Some(parent) != above_store
         && !parent.is_dir()
     {
         let what = format!("the directory above, {}, does not exist; create it", parent.display());
@@ -57,6 +70,15 @@ pub(super) fn problems(config: &Config, places: &Places) -> Vec<Problem> {
         }
     }
     found
+}
+
+/// Without a certificate of our own the authority is all there is to look at.
+fn etcd_files(files: &etcd::TlsFiles) -> Result<(), (&'static str, String)> {
+    let Some((cert, key)) = &files.identity else {
+        return readable(&files.ca).map_err(|error| ("ca", format!("cannot read {}: {error}", files.ca.display())));
+    };
+    let files = TlsFiles { ca: files.ca.clone(), cert: cert.clone(), key: key.clone(), skip_verify: false };
+    tls::client_config(&files).map(drop).map_err(|error| (culprit(&error, &files), told(&error)))
 }
 
 /// The key whose file the error is about. For a pair that does not fit, either could be wrong; we name the key file.

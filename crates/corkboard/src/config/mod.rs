@@ -1,6 +1,6 @@
 //! The configuration file: read, understood, and checked against the disk, or refused with everything that is wrong.
 //!
-//! `raw.rs` is the file, `check.rs` what it means, `values.rs` how single values are read, `files.rs` whether the files it
+//! `raw.rs` is the file, `check.rs` and `store.rs` what it means, `values.rs` how single values are read, `files.rs` whether the files it
 //! names can be used, `encryption.rs` where the keys come from. Relative paths are taken from the folder of the configuration
 //! file, so that it does not matter where the server is started. There is no second source: the environment changes nothing
 //! but the keys that the file says are there.
@@ -9,6 +9,7 @@ mod check;
 mod encryption;
 mod files;
 mod raw;
+mod store;
 mod values;
 
 use std::fmt;
@@ -18,13 +19,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ::store::etcd::Options;
+use ::store::seal::Keyring;
 use api::client::TlsFiles;
-use bbs::config::{Config, Encryption, KeySource};
+use bbs::config::{Config, Encryption, KeySource, Store};
 use check::Checked;
 pub(crate) use check::{DEFAULT_HEALTH, DEFAULT_LISTEN};
 use encryption::KeySpec;
 pub(crate) use raw::{RawConfig, RawEncryption, RawKeys, RawMigration, RawStore};
-use store::seal::Keyring;
 use zeroize::Zeroizing;
 
 /// A file with every key and its default. `config example` prints it, and a test checks that it is true.
@@ -83,7 +85,7 @@ pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
     let text = Zeroizing::new(text);
     let wrong = |findings| ConfigError::Wrong { path: path.to_owned(), findings };
     let raw: RawConfig = toml::from_str(&text).map_err(|error| wrong(vec![syntax(&text, &error)]))?;
-    let Checked { mut config, places, keys } =
+    let Checked { mut config, places, keys, password_file } =
         check::check(raw).map_err(|problems| wrong(located(&text, problems.0)))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     take_paths_from(folder, &mut config);
@@ -97,6 +99,12 @@ pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
                 config.encryption = Some(Encryption { keyring, rotation: keys.rotation, source });
             }
             Err(found) => problems.extend(encryption::problems(found, &places)),
+        }
+    }
+    if let (Some(file), Store::Etcd(Options { user: Some(user), .. })) = (password_file, &mut config.store) {
+        match encryption::read_text(&folder.join(file)) {
+            Ok(password) => user.password = password,
+            Err(what) => problems.extend(encryption::problems(vec![("store.password_file".to_owned(), what)], &places)),
         }
     }
     if problems.is_empty() { Ok(config) } else { Err(wrong(located(&text, problems))) }
@@ -122,7 +130,15 @@ fn take_paths_from(folder: &Path, config: &mut Config) {
     let outbound = &mut config.outbound;
     let tables = [&mut config.tls, &mut outbound.auctioneer_tls, &mut outbound.cell_tls, &mut outbound.callback_tls];
     let tls = tables.into_iter().flatten().flat_map(|TlsFiles { ca, cert, key, .. }| [ca, cert, key]);
-    for path in tls.chain([&mut config.store_dir, &mut config.identity]).chain(config.cells_file.as_mut()) {
+    let of_store: Vec<&mut PathBuf> = match &mut config.store {
+        Store::Embedded { dir } => vec![dir],
+        Store::Etcd(Options { tls: Some(files), .. }) => {
+            let identity = files.identity.iter_mut().flat_map(|(cert, key)| [cert, key]);
+            std::iter::once(&mut files.ca).chain(identity).collect()
+        }
+        Store::Etcd(_) => Vec::new(),
+    };
+    for path in tls.chain(of_store).chain([&mut config.identity]).chain(config.cells_file.as_mut()) {
         // Joining with an absolute path gives that path.
         *path = folder.join(&*path);
     }
@@ -234,7 +250,7 @@ mod tests {
         let raw: RawConfig = toml::from_str("[store]\ndir = \"a\"\n[cells]\nfile = \"/b\"\n").unwrap();
         let mut config = Config::try_from(raw).unwrap();
         take_paths_from(Path::new("/etc/corkboard"), &mut config);
-        assert_eq!(config.store_dir, Path::new("/etc/corkboard/a"));
+        assert_eq!(config.store.to_string(), "embedded, /etc/corkboard/a");
         assert_eq!(config.cells_file.as_deref(), Some(Path::new("/b")));
         assert_eq!(config.identity, Path::new("/etc/corkboard/a.identity"));
     }

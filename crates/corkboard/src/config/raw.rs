@@ -72,12 +72,12 @@ macro_rules! raw_table {
 
 raw_table! {
     /// The whole file.
-    RawConfig: node listen health advertise max_task_retries identity;
+    RawConfig: node listen health advertise max_task_retries identity standby;
     store = RawStore tls = RawTls timing = RawTiming limits = RawLimits
     auctioneer = RawAuctioneer cells = RawCells callbacks = RawCallbacks migration = RawMigration
     encryption = RawEncryption
 }
-raw_table! { RawStore: engine dir; }
+raw_table! { RawStore: engine dir endpoints prefix lease user password_file compact ca cert key; }
 raw_table! { RawTls: ca cert key; }
 raw_table! {
     RawTiming: converge_interval kick_task expire_pending_task expire_completed_task communication_timeout;

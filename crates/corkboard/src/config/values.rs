@@ -16,6 +16,15 @@ pub(super) fn text(value: &Value) -> Result<String, String> {
     }
 }
 
+pub(super) fn text_list(value: &Value) -> Result<Vec<String>, String> {
+    const EXPECTED: &str = "a list of texts in quotes, such as [\"a\", \"b\"]";
+    let Value::Array(items) = value else { return Err(wrong_type(value, EXPECTED)) };
+    if items.is_empty() {
+        return Err(format!("is empty; expected {EXPECTED}"));
+    }
+    items.iter().map(text).collect()
+}
+
 pub(super) fn address(value: &Value) -> Result<SocketAddr, String> {
     const EXPECTED: &str = "an IP address and a port, such as \"127.0.0.1:8889\" or \"[::1]:8889\"";
     let text = text(value).map_err(|what| if value.is_str() { what } else { wrong_type(value, EXPECTED) })?;

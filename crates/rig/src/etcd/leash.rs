@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 const WAIT_FOR_WATCHER: &str = r#"read -r word && exec "$@" </dev/null"#;
 const WATCH: &str = r#"read -r word || kill -9 "$1""#;
@@ -65,12 +65,24 @@ impl Leashed {
         self.reaped
     }
 
+    /// Returns when all threads of the process stand still, or it has ended.
+    pub(super) fn freeze(&mut self) {
+        self.signal(Signal::STOP);
+        if !self.has_ended() {
+            // Nothing is taken from the kernel here, so a process that ends meanwhile is reaped where all are.
+            let stopped = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            waitid(WaitId::Pid(Pid::from_child(&self.process)), stopped).expect("our child can be waited for");
+        }
+    }
+
+    pub(super) fn thaw(&mut self) {
+        self.signal(Signal::CONT);
+    }
+
     /// Nothing happens to a process that has ended.
-    pub(super) fn signal(&mut self, signal: Signal) {
-        if !self.has_ended()
-            && let Err(error) = kill_process(Pid::from_child(&self.process), signal)
-        {
-            panic!("cannot send {signal:?} to process {}: {error}", self.id());
+    fn signal(&mut self, signal: Signal) {
+        if !self.has_ended() {
+            kill_process(Pid::from_child(&self.process), signal).expect("our child, not yet reaped, takes signals");
         }
     }
 

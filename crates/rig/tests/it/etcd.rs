@@ -3,31 +3,17 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use corkboard_rig::etcd::{Cluster, Options};
+use rig::etcd::{Cluster, Options};
 use tokio::time::Instant;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::{PATIENCE, eventually, is_alive};
+
 /// Set for the process that a test starts in order to kill it.
 const VICTIM: &str = "CORKBOARD_RIG_VICTIM";
 
 fn three() -> Cluster {
     Cluster::start(Options { members: 3, ..Options::default() })
-}
-
-/// A zombie has no open port and no files any more: whoever inherits it will reap it.
-fn is_alive(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
-}
-
-fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !done() {
-        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]
@@ -69,6 +55,46 @@ fn three_members_elect_another_leader_when_one_is_killed_or_paused() {
     cluster.resume(second);
     cluster.wait_until_ready(PATIENCE);
     assert_eq!(cluster.ctl_on(second, &["get", "while", "--print-value-only"]), "paused\n");
+}
+
+/// The threads of a process, each with one letter for what it does.
+fn states(pid: u32) -> String {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let stats = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap());
+    stats.map(|stat| stat.rsplit(") ").next().unwrap().chars().next().unwrap()).collect()
+}
+
+#[test]
+fn a_paused_member_stands_still_when_the_call_returns_again_and_again() {
+    let cluster = Cluster::start(Options::default());
+    let pid = cluster.pid(0).unwrap();
+    for _ in 0..50 {
+        cluster.pause(0);
+        let paused = states(pid);
+        assert!(paused.len() > 1 && paused.chars().all(|state| state == 'T'), "{paused}");
+        cluster.resume(0);
+    }
+    cluster.wait_until_ready(PATIENCE);
+}
+
+#[test]
+fn a_member_that_does_not_start_is_reported_at_once_with_its_log() {
+    let refused = Options { heartbeat_ms: 100, election_timeout_ms: 200, ..Options::default() };
+    let started = Instant::now();
+    let reason = std::panic::catch_unwind(|| Cluster::start(refused)).unwrap_err().downcast::<String>().unwrap();
+    assert!(reason.contains("etcd member 0 ended by itself") && reason.contains("election-timeout"), "{reason}");
+    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_member_that_ended_by_itself_is_missed() {
+    let cluster = Cluster::start(Options::default());
+    let pid = cluster.pid(0).unwrap().to_string();
+    assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+    eventually("the member is gone", || !cluster.is_running(0));
+    let waited = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| cluster.wait_until_ready(PATIENCE)));
+    let reason = waited.unwrap_err().downcast::<String>().unwrap();
+    assert!(reason.contains("etcd member 0 ended by itself"), "{reason}");
 }
 
 #[test]
@@ -147,9 +173,12 @@ fn no_member_outlives_a_test_that_is_killed() {
         std::thread::park();
         unreachable!("nobody wakes the victim");
     }
+    // A process that is killed leaves its files, so they are kept where this one cleans up.
+    let left = tempfile::TempDir::new().unwrap();
     let mut victim = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "etcd::no_member_outlives_a_test_that_is_killed", "--nocapture"])
         .env(VICTIM, "1")
+        .env("TMPDIR", left.path())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

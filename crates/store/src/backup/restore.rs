@@ -43,12 +43,10 @@ pub enum RestoreError {
     )]
     Used { revision: u64 },
     #[error(
-        "{source}. The store is marked as half restored; no server will use it. Give the same command again with a whole file"
+        "the file is not the one that was checked a moment ago. The store is marked as half restored, and no server will use it. \
+         Give the same command again, with a file that nobody writes to"
     )]
-    FileChanged {
-        #[source]
-        source: BackupError,
-    },
+    FileChanged { found: BackupError },
     #[error(transparent)]
     Root(#[from] RootError),
     #[error("the restore did not come to its end. No server will use the store as it is. Give the same command again")]
@@ -156,7 +154,7 @@ async fn copy(
     file: &mut (impl Read + Seek),
     progress: &mut impl FnMut(u64),
 ) -> Result<Op, RestoreError> {
-    let changed = |source: BackupError| RestoreError::FileChanged { source };
+    let changed = |found: BackupError| RestoreError::FileChanged { found };
     let failed = |error: io::Error| changed(error.into());
     file.rewind().map_err(failed)?;
     let (mut parser, mut version, mut done) = (Parser::default(), None, 0);

@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::{Encoder, Header, Summary};
 use crate::error::StoreError;
 use crate::kv::{Snapshot, Store};
-use crate::root::{CLUSTER_ID_KEY, RESTORING_KEY, RootError, VERSION_KEY, read_restoring, read_version};
+use crate::root::{CLUSTER_ID_KEY, RESTORING_KEY, RootError, VERSION_KEY, VersionRecord, read_restoring};
 use crate::seal::LedgerEntry;
 use crate::seal::ledger::{LEDGER_ROOT, MARKER_KEY};
 
@@ -125,7 +125,7 @@ async fn header_of(snapshot: &dyn Snapshot, release: &str, now_ns: i64) -> Resul
     }
     let version = get(snapshot, VERSION_KEY).await?;
     let version = version.ok_or(RootError::Incomplete { missing: VERSION_KEY, example })?;
-    let version = read_version(&version)?;
+    let version = VersionRecord::parse(&version)?;
     let cluster_id = get(snapshot, CLUSTER_ID_KEY).await?;
     Ok(Header {
         release: release.to_owned(),

@@ -71,6 +71,10 @@ fn parcels(steps: &[Step]) -> Vec<Parcel<'_>> {
     parcels
 }
 
+/// The revision of the newest step of a mastership. Whoever has it is the one that commits. What a node hears of by following
+/// does not count here: a master goes on from what it wrote itself.
+pub(super) type Newest = tokio::sync::Mutex<u64>;
+
 /// A parcel as etcd gets it, but for the revision.
 #[derive(Debug)]
 struct Ready {
@@ -106,8 +110,8 @@ pub(super) async fn begin_after(shared: &Arc<Shared>, held: &Mastership, revisio
 
 async fn write(shared: &Arc<Shared>, held: &Mastership, ready: Vec<Ready>) -> Result<u64, StoreError> {
     let epoch = held.epoch();
-    let term = shared.term(epoch).ok_or(StoreError::NotMaster)?;
-    let writing = Writing { shared: shared.clone(), term, epoch, ready };
+    let (term, newest) = shared.office_of(epoch).ok_or(StoreError::NotMaster)?;
+    let writing = Writing { shared: shared.clone(), term, newest, epoch, ready };
     // On a task of its own, so that it is carried to its end even if whoever asked for it goes away.
     match tokio::spawn(writing.run()).await {
         Ok(done) => done,
@@ -118,27 +122,27 @@ async fn write(shared: &Arc<Shared>, held: &Mastership, ready: Vec<Ready>) -> Re
 struct Writing {
     shared: Arc<Shared>,
     term: Arc<Term>,
+    newest: Arc<Newest>,
     epoch: u64,
     ready: Vec<Ready>,
 }
 
 impl Writing {
     async fn run(self) -> Result<u64, StoreError> {
-        let _turn = self.shared.turn.lock().await;
-        let mut revision = self.shared.revision.load(Ordering::Acquire);
+        let mut newest = self.newest.lock().await;
         let mut any = false;
         for ready in &self.ready {
-            match self.land(ready, revision).await {
+            match self.land(ready, *newest).await {
                 Ok(()) => {}
                 // What went before is there, so that nobody may take this for a commit of which nothing is there.
                 Err(error) if any && !error.outcome_unknown() => return Err(unconfirmed(error.to_string())),
                 Err(error) => return Err(error),
             }
             any = true;
-            revision += ready.steps;
-            self.shared.revision.store(revision, Ordering::Release);
+            *newest += ready.steps;
+            self.shared.revision.fetch_max(*newest, Ordering::AcqRel);
         }
-        Ok(revision)
+        Ok(*newest)
     }
 
     /// Sends one transaction until it is known what became of it.
@@ -166,7 +170,11 @@ impl Writing {
                     return Ok(());
                 }
                 Ok(answer) => return self.explain(&answer, revision, target, is_repeated),
-                Err(Trouble::Final(error)) if is_repeated => return Err(unconfirmed(error.to_string())),
+                Err(Trouble::Final(error)) if is_repeated => {
+                    // The first one may still be on its way, and the next commit could take it for its own.
+                    self.term.lose("etcd did not say whether a write took effect");
+                    return Err(unconfirmed(error.to_string()));
+                }
                 Err(Trouble::Final(error)) => return Err(error),
                 Err(Trouble::Elsewhere(why)) => {
                     if !is_repeated {

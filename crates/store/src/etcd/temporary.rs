@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-use super::links::Trouble;
+use super::links::{ANSWER_TIMEOUT, Trouble};
 use super::proto::{KeyValue, RequestOp, TxnRequest, TxnResponse};
 use super::requests::{delete, found, has_lease, is_absent, put, range, read, was_changed_at};
 use super::{PATIENCE, Shared};
@@ -50,6 +50,15 @@ pub(super) async fn claim(shared: &Arc<Shared>, claim: &Claim) -> Result<Claimed
             return Ok(Claimed::Mine);
         }
     }
+    // Whoever waits for somebody else's asks again and again, which should cost a read and nothing more.
+    let found = shared.range("claiming a key", range(shared.keys.claim(&claim.key), Bytes::new(), 1)).await?;
+    if let Some(stored) = found.kvs.first() {
+        let held = unpacked(&claim.key, stored)?;
+        if held.owner != claim.owner {
+            shared.leases.kept().remove(&claim.key);
+            return Ok(Claimed::Theirs(held));
+        }
+    }
     let lease = shared.grant("claiming a key", claim.ttl, PATIENCE).await?;
     let claimed = acquire(shared, claim, lease.id).await;
     match &claimed {
@@ -65,7 +74,7 @@ pub(super) async fn claim(shared: &Arc<Shared>, claim: &Claim) -> Result<Claimed
 
 /// Whether the claim is still there and goes on.
 async fn renew(shared: &Arc<Shared>, kept: &Kept, claim: &Claim) -> Result<bool, StoreError> {
-    match shared.renew(kept.lease, "renewing a claim").await {
+    match shared.renew(kept.lease, "renewing a claim", ANSWER_TIMEOUT).await {
         Ok(Some(_)) => {}
         Ok(None) => return Ok(false),
         Err(Trouble::Final(error)) => return Err(error),

@@ -107,7 +107,7 @@ async fn ask_store(config: &Config, ask: &Ask) -> Result<Document, CommandError>
         }
         Ask::Start | Ask::Pause | Ask::Resume | Ask::Finalize { .. } => Err(CommandError::Unfinished(format!(
             "only a running server can do this: start one on {} and ask it, without --config. Nothing was changed",
-            config.store_dir.display()
+            config.store
         ))),
     }
 }

@@ -83,7 +83,7 @@ async fn a_file_that_changes_under_the_restore_does_not_become_a_store() {
     let target = store::backup::Target { store: &store, held: &held, contents: &contents, force: false, now_ns: 1 };
     for wrong in [&other[..], &file[..file.len() - 9], b""] {
         let error = store::backup::restore(target, &mut std::io::Cursor::new(wrong), |_| {}).await.unwrap_err();
-        assert!(error.to_string().contains("no server will use it"), "{error}");
+        assert!(error.to_string().contains("and no server will use it"), "{error}");
         assert!(is_half_restored(&read_root(&store).await.unwrap_err()));
     }
     store::backup::restore(target, &mut std::io::Cursor::new(&file), |_| {}).await.unwrap();
