@@ -1,6 +1,7 @@
 //! `backup` and `restore`: real servers, real files, and everything that gets in between.
 
 mod killed;
+mod onto_etcd;
 
 use std::io::{Read, Write as _};
 use std::net::TcpStream;

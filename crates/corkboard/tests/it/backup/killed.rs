@@ -27,7 +27,8 @@ fn large_backup(dir: &Path) -> String {
         let steps: Vec<Step> = (0..RECORDS / 100)
             .map(|step| {
                 let mut puts = Step::default();
-                (0..100).for_each(|at| puts.put(format!("/v1/task/{:05}", step * 100 + at), vec![at; RECORD_BYTES]));
+                (0..100)
+                    .for_each(|at| puts.put(format!("/v1/task/{:05}", step * 100 + at), vec![at as u8; RECORD_BYTES]));
                 puts
             })
             .collect();
