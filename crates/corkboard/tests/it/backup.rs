@@ -169,10 +169,23 @@ fn answers(script: &[(&str, u16, &str)], expected: &Expect) {
 #[test]
 fn a_server_that_breaks_off_or_refuses_leaves_no_file() {
     const BACKUP: &str = "GET /corkboard/v1/backup";
-    answers(&[(BACKUP, 200, "corkbkup\u{1}\0\0\0")], &expect![[""]]);
-    answers(&[(BACKUP, 200, "<html>")], &expect![[""]]);
-    answers(&[(BACKUP, 503, r#"{"code":"not-master","message":"Ask the other one."}"#)], &expect![[""]]);
-    answers(&[(BACKUP, 404, "404 page not found")], &expect![[""]]);
+    answers(&[(BACKUP, 200, "corkbkup\u{1}\0\0\0")], &expect![[r#"
+        corkboard: the backup broke off before its end: the server stopped, or could not read its store, and then its log says why. No backup was kept and nothing was changed. Give the command again
+        = 5
+    "#]]);
+    answers(&[(BACKUP, 200, "<html>")], &expect![[r#"
+        corkboard: what arrived is no whole backup, and none was kept: this is not a backup: it does not begin like one. Nothing was changed. Is it the right file?
+        = 5
+    "#]]);
+    answers(&[(BACKUP, 503, r#"{"code":"not-master","message":"Ask the other one."}"#)], &expect![[r#"
+        corkboard: Ask the other one.
+        = 5
+    "#]]);
+    answers(&[(BACKUP, 404, "404 page not found")], &expect![[r#"
+        corkboard: cannot talk to the server at http://127.0.0.1:33649
+          because: the server answered GET /corkboard/v1/backup with status 404; is it of an older release, or another program?
+        = 5
+    "#]]);
 }
 
 #[test]
