@@ -67,7 +67,14 @@ fn told(error: &dyn std::error::Error) -> String {
 
 /// A backup of the store that a configuration names. On etcd a server may go on beside it.
 pub async fn take(config: &Config) -> Result<Taking, ErrandError> {
-    let store = open_store(config).await?;
+    let store = open_store(config).await.map_err(|error| match error {
+        ErrandError::Store(StoreError::Locked { dir, owner }) => {
+            let message =
+                format!("the store in {} is in use by {owner}. Nothing was changed. Ask that server", dir.display());
+            Refused::new("in-use", message, Some("corkboard backup FILE")).into()
+        }
+        error => error,
+    })?;
     Ok(Taking::begin(store, RELEASE, SystemClock.now_ns()).await.map_err(refused)?)
 }
 

@@ -28,12 +28,13 @@ use crate::failure::CommandError;
 pub(crate) const BACKUP_HELP: &str = "Examples:\n  corkboard backup board.bak\n  \
     corkboard backup board.bak --config board.toml\n  corkboard backup --verify board.bak\n  \
     corkboard backup - | ssh vault 'cat > board.bak'\n\n\
-    The records stay encrypted if they are; keep the keys too, they are not in it. Exit codes: 0 done, 3 wrong use,\n\
-    4 the server refused, 5 anything else, 7 with --verify: the backup is not whole.";
+    The records stay encrypted if they are; keep the keys too, they are not in it.\n\
+    Exit codes: 0 done, 3 wrong use, 4 the server refused, 5 anything else, 7 with --verify: the backup is not whole.";
 
 pub(crate) const RESTORE_HELP: &str = "Examples:\n  corkboard restore board.bak --config board.toml\n\n\
-    The whole file is checked before anything is written. A restore that was interrupted is completed by giving the same\n\
-    command again; no server uses the store before that. Exit codes: 0 done, 3 wrong use, 4 refused, 5 anything else.";
+    The whole file is checked before anything is written. A restore that was interrupted is completed by giving the same \
+    command again; no server uses the store before that.\n\
+    Exit codes: 0 done, 3 wrong use, 4 refused, 5 anything else.";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Backup {
@@ -104,7 +105,7 @@ pub(crate) async fn backup(via: &Via, args: Backup, console: &mut Console) -> Re
     let mut source = Source::begin(via).await?;
     if to_stdout {
         let (header, summary) = pass_on(&mut source, |bytes| console.write(bytes), |_, _| Ok(())).await?;
-        let _ = writeln!(std::io::stderr(), "{}", sentence(&header, &summary, "on their way to stdout"));
+        let _ = writeln!(std::io::stderr(), "{}", sentence(&header, &summary, "written to stdout"));
         return Ok(EXIT_DONE);
     }
     let mut target = Target::create(&args.file)?;
@@ -163,7 +164,7 @@ fn broken(error: &BackupError) -> CommandError {
 fn sentence(header: &Header, summary: &Summary, place: &str) -> String {
     let keys = match &header.keys[..] {
         [] => String::new(),
-        names => format!(" Keep key {} as well: they are not in it, and it cannot be read without.", names.join(", ")),
+        names => format!(" It needs key {}, and no key is in it: keep both.", names.join(" and key ")),
     };
     format!(
         "{} records of revision {} ({}) are {place}, checked. SHA-256 {}.{keys}",

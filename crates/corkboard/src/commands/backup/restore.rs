@@ -16,7 +16,7 @@ use crate::failure::CommandError;
 pub(crate) struct Restore {
     /// The backup
     file: PathBuf,
-    /// The configuration of the server that will use the store; it has to be empty, and no server may be using it
+    /// The configuration of the server that will use the store. The store has to be empty, and no server may be using it
     #[arg(long, value_name = "CONFIG")]
     pub(crate) config: PathBuf,
     /// Start over, although the restore of another backup into this store was not finished

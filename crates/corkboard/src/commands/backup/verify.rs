@@ -134,6 +134,22 @@ mod tests {
             versions: BTreeMap::from([(DataVersion(1), 6_000), (DataVersion(7), 5_998)]),
             quarantined: 2,
         };
-        expect![[""]].assert_eq(&report("board.bak", &contents));
+        expect![[r#"
+            board.bak is a whole backup: 12,004 records, 12.3 MB.
+
+              taken     2026-11-15 00:00:00 UTC, by release 0.4.0
+              cluster   5f2c6a61
+              revision  1042
+              version   1 (initial_json)
+                        a migration to 1794700800 (lrp_definitions) was under way
+                        6,000 records of 1 (initial_json)
+                        5,998 records of 7 (not known to this release)
+              key       A opens 11,000 records; it is not in the backup
+              key       B opens 900 records; it is not in the backup
+              key       100 records are not encrypted
+              aside     2 records in quarantine
+              sha256    e3b0c442
+        "#]]
+        .assert_eq(&report("board.bak", &contents));
     }
 }
