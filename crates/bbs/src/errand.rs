@@ -59,7 +59,7 @@ impl From<store::RootError> for ErrandError {
     }
 }
 
-async fn open_store(config: &Config) -> Result<Arc<dyn Store>, ErrandError> {
+pub(crate) async fn open_store(config: &Config) -> Result<Arc<dyn Store>, ErrandError> {
     Ok(config.store.open(Opener::Errand).await?)
 }
 

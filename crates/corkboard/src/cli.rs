@@ -12,6 +12,7 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::commands::backup::{self, BACKUP_HELP, Backup, RESTORE_HELP, Restore};
 use crate::commands::keys::{self, KeysCommand};
 use crate::commands::migrate::{self, Errand, MigrateCommand, Place, Via};
 use crate::commands::quarantine::{self, QuarantineCommand};
@@ -148,6 +149,12 @@ enum Command {
     /// Look after records that cannot be read: list, show, retry, export, discard
     #[command(subcommand, after_help = "Examples:\n  corkboard quarantine list")]
     Quarantine(QuarantineCommand),
+    /// Copy all records into a file, from a running server or from its store; or check such a file
+    #[command(after_help = BACKUP_HELP)]
+    Backup(Remote<Backup>),
+    /// Make a store of a backup, in an empty directory or an unused prefix of etcd
+    #[command(after_help = RESTORE_HELP)]
+    Restore(Restore),
     /// Say that an empty or different store is meant
     #[command(subcommand)]
     Store(StoreCommand),
@@ -199,6 +206,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Migrate(command) => return migrate(command, outer).map(ExitCode::from),
         Command::Keys(command) => return keys(command, outer).map(ExitCode::from),
         Command::Quarantine(command) => return quarantine(command, outer).map(ExitCode::from),
+        Command::Backup(it) => return back_up(it, outer).map(ExitCode::from),
+        Command::Restore(args) => return restore(args).map(ExitCode::from),
         Command::Store(StoreCommand::Confirm(it)) => {
             return ask(it, outer, |args| args.json, store::confirm).map(ExitCode::from);
         }
@@ -267,10 +276,29 @@ fn keys(command: KeysCommand, outer: ReachFlags) -> Result<u8, Failure> {
         KeysCommand::Forget(it) => operate(it, outer, keys::forget),
         KeysCommand::Generate(args) => {
             let mut console = Console::of_process(args.json);
-            let nowhere = Address { url: String::new(), origin: Origin::File };
-            ended(keys::generate(args, &mut console), nowhere)
+            ended(keys::generate(args, &mut console), nowhere())
         }
     }
+}
+
+fn back_up(remote: Remote<Backup>, outer: ReachFlags) -> Result<u8, Failure> {
+    if remote.args.verify {
+        let mut console = Console::of_process(remote.args.json());
+        return ended(backup::verify(&remote.args, &mut console), nowhere());
+    }
+    operate(remote, outer, backup::backup)
+}
+
+fn restore(args: Restore) -> Result<u8, Failure> {
+    let config = crate::config::load(&args.config)?;
+    let mut console = Console::of_process(args.json);
+    // A mastership in etcd is renewed beside the work.
+    ended(many_threads()?.block_on(backup::restore(&config, args, &mut console)), nowhere())
+}
+
+/// For a command that asks nobody.
+fn nowhere() -> Address {
+    Address { url: String::new(), origin: Origin::File }
 }
 
 fn quarantine(command: QuarantineCommand, outer: ReachFlags) -> Result<u8, Failure> {

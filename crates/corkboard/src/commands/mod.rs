@@ -5,6 +5,7 @@
 //! case in `tests/it/`.
 
 pub(crate) mod actual_lrps;
+pub(crate) mod backup;
 pub(crate) mod cells;
 pub(crate) mod config;
 pub(crate) mod desired_lrps;

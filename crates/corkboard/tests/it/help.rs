@@ -56,6 +56,8 @@ const COMMANDS: &[&str] = &[
     "quarantine retry",
     "quarantine export",
     "quarantine discard",
+    "backup",
+    "restore",
     "store",
     "store confirm",
     "completions",

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "the functions around the tests are tests too")]
 
+mod backup;
 mod config;
 mod durability;
 mod events;

@@ -16,7 +16,7 @@ use super::links::{Pauses, Trouble};
 use super::proto::{Compare, RequestOp, TxnRequest, TxnResponse};
 use super::requests::{delete, found, has_value, is_absent, number_of, put, read, was_created_at};
 use crate::error::StoreError;
-use crate::kv::{Mastership, Op, STORED_BYTES_MAX, STORED_OPS_MAX, Step, check_group};
+use crate::kv::{HAS_BEGUN, Mastership, Op, STORED_BYTES_MAX, STORED_OPS_MAX, Step, check_group};
 use crate::standing::Term;
 
 /// What one transaction carries.
@@ -89,14 +89,28 @@ pub(super) async fn commit(shared: &Arc<Shared>, held: &Mastership, steps: &[Ste
             what: "the key of a record in etcd begins with a slash, and this one does not",
         });
     }
-    let epoch = held.epoch();
-    let (term, newest) = shared.office_of(epoch).ok_or(StoreError::NotMaster)?;
     let ready = parcels(steps).into_iter().map(|parcel| Ready {
         requests: parcel.requests(&shared.keys),
         steps: parcel.steps,
         bytes: parcel.bytes as u64,
     });
-    let writing = Writing { shared: shared.clone(), term, newest, epoch, ready: ready.collect() };
+    write(shared, held, ready.collect()).await
+}
+
+/// As a commit of that many steps without operations, in one transaction.
+pub(super) async fn begin_after(shared: &Arc<Shared>, held: &Mastership, revision: u64) -> Result<(), StoreError> {
+    if shared.revision.load(Ordering::Acquire) > 0 {
+        return Err(HAS_BEGUN);
+    }
+    let skipped = Ready { requests: Vec::new(), steps: revision, bytes: 0 };
+    let is_any = revision > 0;
+    write(shared, held, is_any.then_some(skipped).into_iter().collect()).await.map(|_| ())
+}
+
+async fn write(shared: &Arc<Shared>, held: &Mastership, ready: Vec<Ready>) -> Result<u64, StoreError> {
+    let epoch = held.epoch();
+    let (term, newest) = shared.office_of(epoch).ok_or(StoreError::NotMaster)?;
+    let writing = Writing { shared: shared.clone(), term, newest, epoch, ready };
     // On a task of its own, so that it is carried to its end even if whoever asked for it goes away.
     match tokio::spawn(writing.run()).await {
         Ok(done) => done,
