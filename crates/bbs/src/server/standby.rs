@@ -89,7 +89,14 @@ impl Standby<'_> {
                     told = None;
                     let mut stop = self.stop.clone();
                     tokio::select! {
-                        held = self.store.campaign(&self.start.config.node) => return Ok(Some(held?)),
+                        held = self.store.campaign(&self.start.config.node) => {
+                            let held = held?;
+                            // Nobody else commits any more. What was true before the election need not be.
+                            if self.check_fitness().await.is_ok() {
+                                return Ok(Some(held));
+                            }
+                            self.store.resign(held).await?;
+                        }
                         _ = stop.wait_for(|stop| *stop) => return Ok(None),
                         () = self.until_unfit(warm) => {}
                     }

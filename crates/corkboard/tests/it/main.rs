@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "the functions around the tests are tests too")]
 
+mod backup;
 mod cluster;
 mod config;
 mod durability;
@@ -11,6 +12,7 @@ mod keys;
 mod mask;
 mod migrate;
 mod mixed;
+mod nodes;
 mod operator;
 mod pki;
 mod program;

@@ -155,10 +155,6 @@ impl Nodes {
         format!("http://{}", self.nodes[at].health)
     }
 
-    pub(crate) fn is_running(&self, at: usize) -> bool {
-        self.nodes[at].child.is_some()
-    }
-
     pub(crate) fn client(&self, at: usize, timeout: Duration) -> Client {
         let file = |name: &str| self.etcd.pki().path(name);
         let tls = self.plan.etcd.tls.then(|| TlsFiles {

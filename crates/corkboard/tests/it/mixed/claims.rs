@@ -18,14 +18,16 @@ use tokio::task::JoinHandle;
 
 use crate::cluster::nodes::Nodes;
 use crate::cluster::say;
-use crate::program::{finish, program_at, utf8};
+use crate::program::{Outcome, finish, program_at, utf8};
 use crate::upgrade::site::Release;
 
 /// Between two rounds, so that the machine has time for the nodes as well.
 const BREATH: Duration = Duration::from_millis(150);
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Of a status: done, under way, waits, blocked.
+/// Done, under way, waits, blocked.
 const ANSWERS: [i32; 4] = [0, 10, 11, 12];
+/// Nobody is there, or it does not know.
+const UNKNOWN: i32 = 5;
 /// A node without a key that the store needs says so instead.
 const LACKS_A_KEY: i32 = 8;
 const ROOT: &str = "/corkboard/";
@@ -37,7 +39,7 @@ const SEALED: &[u8] = b"0007";
 
 pub(super) struct Claims {
     stop: Arc<AtomicBool>,
-    asking: JoinHandle<Asker>,
+    asking: Option<JoinHandle<Asker>>,
 }
 
 impl Claims {
@@ -47,19 +49,61 @@ impl Claims {
             health: nodes.all().map(|at| nodes.health_url(at)).collect(),
             configurations: nodes.all().map(|at| nodes.configure(at)).collect(),
             endpoints: nodes.etcd.endpoints().join(","),
-            answered: BTreeMap::new(),
+            heard: BTreeMap::new(),
+            runtime: Handle::current(),
+            stop: stop.clone(),
         };
-        let (runtime, until) = (Handle::current(), stop.clone());
-        Self { asking: tokio::task::spawn_blocking(move || asker.work(&runtime, &until)), stop }
+        Self { asking: Some(tokio::task::spawn_blocking(|| asker.work())), stop }
     }
 
-    /// Ends the questions. Panics if an answer was wrong, or nobody ever answered.
-    pub(super) async fn stop(self) {
+    /// Ends the questions. Panics if an answer was wrong, or some question was never answered.
+    pub(super) async fn stop(mut self) {
         self.stop.store(true, Ordering::SeqCst);
-        let asker = self.asking.await.unwrap();
-        say(&format!("answers: {:?}", asker.answered));
-        let kinds: BTreeSet<&str> = asker.answered.keys().map(|(what, _)| *what).collect();
-        assert_eq!(kinds, ["keys", "migration", "nodes", "status"].into(), "{:?}", asker.answered);
+        let asker = self.asking.take().unwrap().await.unwrap();
+        say(&format!("heard: {:#?}", asker.heard));
+        for (what, of) in QUESTIONS {
+            let answers = asker.heard.iter().filter(|((about, whom, _), _)| (*about, *whom) == (what, of));
+            assert!(answers.map(|(_, count)| count).sum::<usize>() > 0, "{what:?} was never answered by {of:?}");
+        }
+    }
+}
+
+impl Drop for Claims {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Nodes,
+    Migration,
+    Keys,
+}
+
+/// Who is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Of {
+    HealthPort,
+    Store,
+}
+
+const QUESTIONS: [(What, Of); 6] = [
+    (What::Nodes, Of::HealthPort),
+    (What::Migration, Of::Store),
+    (What::Keys, Of::HealthPort),
+    (What::Nodes, Of::Store),
+    (What::Migration, Of::HealthPort),
+    (What::Keys, Of::Store),
+];
+
+impl What {
+    fn command(self) -> &'static [&'static str] {
+        match self {
+            Self::Nodes => &["nodes", "--json"],
+            Self::Migration => &["migrate", "status", "--json"],
+            Self::Keys => &["keys", "status", "--json"],
+        }
     }
 }
 
@@ -80,27 +124,44 @@ struct Asker {
     health: Vec<String>,
     configurations: Vec<PathBuf>,
     endpoints: String,
-    /// By what was asked, and of whom.
-    answered: BTreeMap<(&'static str, usize), usize>,
+    /// How often each answer was given, in short.
+    heard: BTreeMap<(What, Of, String), usize>,
+    runtime: Handle,
+    stop: Arc<AtomicBool>,
 }
 
 impl Asker {
-    fn work(mut self, runtime: &Handle, stop: &AtomicBool) -> Self {
+    fn work(mut self) -> Self {
         let mut before = self.truth();
-        let questions = ["status", "nodes", "migration", "keys"];
-        for (at, what) in (0..self.health.len()).flat_map(|at| questions.map(|what| (at, what))).cycle() {
-            if stop.load(Ordering::SeqCst) {
+        for round in 0.. {
+            let (at, (what, of)) = (round % self.health.len(), QUESTIONS[round / self.health.len() % QUESTIONS.len()]);
+            if self.stop.load(Ordering::SeqCst) {
                 break;
             }
-            let answer = match what {
-                "status" | "nodes" => runtime.block_on(self.ask_health(at, what)),
-                "migration" => self.ask_store(at, "migrate"),
-                _ => self.ask_store(at, "keys"),
-            };
+            let phase = self.phase(at);
+            let outcome = self.ask(at, what, of);
+            let was_there = phase.is_some() && self.phase(at) == phase;
+            if self.stop.load(Ordering::SeqCst) {
+                break;
+            }
             let after = self.truth();
-            if let Some(answer) = answer {
-                *self.answered.entry((what, at)).or_default() += 1;
-                check(what, &answer, &before, &after);
+            let of_whom = phase.filter(|_| was_there && of == Of::HealthPort);
+            match answer(&outcome) {
+                Some(answer) => {
+                    let short = format!("{} {}", outcome.code, answer["state"].as_str().unwrap_or_default());
+                    *self.heard.entry((what, of, short)).or_default() += 1;
+                    check(what, of, &answer, (&before, &after));
+                }
+                // Nobody may be there, or somebody else may know.
+                None if of == Of::HealthPort => {
+                    assert_eq!(outcome.code, UNKNOWN, "{outcome:?}");
+                    let knows = what == What::Nodes || of_whom.as_deref() == Some("serving");
+                    assert!(!was_there || !knows, "{what:?} of n{at}: {outcome:?}");
+                }
+                None => {
+                    assert_eq!(outcome.code, LACKS_A_KEY, "{what:?} of n{at}: {outcome:?}");
+                    assert!(outcome.stderr.contains("sealed with key"), "{outcome:?}");
+                }
             }
             before = after;
             std::thread::sleep(BREATH);
@@ -108,22 +169,22 @@ impl Asker {
         self
     }
 
-    async fn ask_health(&self, at: usize, path: &str) -> Option<Value> {
-        let config = ClientConfig { url: self.health[at].clone(), tls: None, timeout: Some(TIMEOUT), trace_id: None };
-        let document = Client::new(config).unwrap().ask(&Question::get(&format!("/{path}"), &[])).await.ok()?;
-        serde_json::from_slice(&document).ok()
+    /// The command is the one of the newest release, which knows all data versions.
+    fn ask(&self, at: usize, what: What, of: Of) -> Outcome {
+        let place = match of {
+            Of::HealthPort => ["--healthURL", &self.health[at]],
+            Of::Store => ["--config", utf8(&self.configurations[at])],
+        };
+        finish(&mut program_at(Release::Newest.binary(), &[what.command(), &place].concat()))
     }
 
-    /// By the newest release, which knows all data versions.
-    fn ask_store(&self, at: usize, command: &str) -> Option<Value> {
-        let args = [command, "status", "--json", "--config", utf8(&self.configurations[at])];
-        let outcome = finish(&mut program_at(Release::Newest.binary(), &args));
-        if outcome.code == LACKS_A_KEY {
-            assert!(outcome.stderr.contains("sealed with key"), "{outcome:?}");
-            return None;
-        }
-        assert!(ANSWERS.contains(&outcome.code), "{args:?}: {outcome:?}");
-        Some(serde_json::from_str(&outcome.stdout).unwrap())
+    /// In which phase of which life a node is; nothing if it is not there.
+    fn phase(&self, at: usize) -> Option<String> {
+        let config = ClientConfig { url: self.health[at].clone(), tls: None, timeout: Some(TIMEOUT), trace_id: None };
+        let client = Client::new(config).unwrap();
+        let document = self.runtime.block_on(client.ask(&Question::get("/status", &[]))).ok()?;
+        let status: Value = serde_json::from_slice(&document).unwrap();
+        Some(status["phase"].as_str().unwrap().to_owned())
     }
 
     fn truth(&self) -> Truth {
@@ -164,12 +225,23 @@ impl Asker {
     }
 }
 
-fn check(what: &str, answer: &Value, before: &Truth, after: &Truth) {
-    match what {
-        "nodes" => check_nodes(answer, before, after),
-        "migration" => check_migration(answer, before, after),
-        "keys" => check_keys(answer, before, after),
-        _ => check_status(answer, before, after),
+/// The document, if there is one.
+fn answer(outcome: &Outcome) -> Option<Value> {
+    ANSWERS.contains(&outcome.code).then(|| serde_json::from_str(&outcome.stdout).unwrap())
+}
+
+fn check(what: What, of: Of, answer: &Value, (before, after): (&Truth, &Truth)) {
+    // Whoever is asked while another one becomes master speaks of another moment.
+    let is_calm = before.master.is_some() && before.master == after.master;
+    match (what, of) {
+        (What::Nodes, _) => check_nodes(answer, before, after),
+        (_, Of::HealthPort) if !is_calm => {}
+        (What::Migration, _) => check_migration(answer, before, after),
+        (What::Keys, _) => check_keys(answer, before, after),
+    }
+    if let (What::Migration, Of::Store, true, Some((name, _))) = (what, of, is_calm, &after.master) {
+        let said = answer["explanation"].as_str().unwrap();
+        assert!(said.contains(&format!("{name} is master on this store")), "{answer:#}\n{after:?}");
     }
 }
 
@@ -182,23 +254,16 @@ fn check_nodes(answer: &Value, before: &Truth, after: &Truth) {
     }
 }
 
-fn check_status(answer: &Value, before: &Truth, after: &Truth) {
-    let is_master = after.master.as_ref().is_some_and(|(name, _)| answer["node"] == name.as_str());
-    // Somebody who was master, or is becoming it, speaks of another moment.
-    if answer["phase"] != "serving" || !is_master || before.master != after.master {
-        return;
-    }
-    check_migration(&answer["migration"], before, after);
-    check_keys(&answer["encryption"], before, after);
-}
-
 fn check_migration(answer: &Value, before: &Truth, after: &Truth) {
     let versions = |truth: &Truth| (truth.current, truth.target);
     if versions(before) != versions(after) {
         return;
     }
     assert_eq!(answer["current"]["number"], after.current, "{answer:#}\n{after:?}");
-    assert_eq!(answer["target"]["number"], after.target, "{answer:#}\n{after:?}");
+    // A rollback leaves no mark until it is prepared.
+    if answer["state"] != "rolling_back" {
+        assert_eq!(answer["target"]["number"], after.target, "{answer:#}\n{after:?}");
+    }
     if answer["state"] == "none" {
         assert_eq!(answer["newest"], answer["current"], "{answer:#}\n{after:?}");
     }
