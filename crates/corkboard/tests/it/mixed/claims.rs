@@ -3,7 +3,7 @@
 //! Promise: none of the answers may be wrong. Before and after each question etcd itself is asked for the data version, the
 //! master and the keys that records are sealed with. What changed meanwhile excuses an answer; what did not, does not.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ use crate::upgrade::site::Release;
 /// Between two rounds, so that the machine has time for the nodes as well.
 const BREATH: Duration = Duration::from_millis(150);
 const TIMEOUT: Duration = Duration::from_secs(2);
+/// After so many questions each was asked of each, twice. The health ports of all three may be closed for one of them.
+const ASKED_MIN: usize = 36;
 /// Done, under way, waits, blocked.
 const ANSWERS: [i32; 4] = [0, 10, 11, 12];
 /// Nobody is there, or it does not know.
@@ -49,6 +51,7 @@ impl Claims {
             health: nodes.all().map(|at| nodes.health_url(at)).collect(),
             configurations: nodes.all().map(|at| nodes.configure(at)).collect(),
             endpoints: nodes.etcd.endpoints().join(","),
+            asked: 0,
             heard: BTreeMap::new(),
             runtime: Handle::current(),
             stop: stop.clone(),
@@ -60,10 +63,10 @@ impl Claims {
     pub(super) async fn stop(mut self) {
         self.stop.store(true, Ordering::SeqCst);
         let asker = self.asking.take().unwrap().await.unwrap();
-        say(&format!("heard: {:#?}", asker.heard));
-        for (what, of) in QUESTIONS {
-            let answers = asker.heard.iter().filter(|((about, whom, _), _)| (*about, *whom) == (what, of));
-            assert!(answers.map(|(_, count)| count).sum::<usize>() > 0, "{what:?} was never answered by {of:?}");
+        say(&format!("{} questions: {:?}", asker.asked, asker.heard));
+        for question in QUESTIONS {
+            let is_answered = asker.heard.keys().any(|(what, of, _)| (*what, *of) == question);
+            assert!(is_answered || asker.asked < ASKED_MIN, "{question:?} was never answered");
         }
     }
 }
@@ -124,6 +127,7 @@ struct Asker {
     health: Vec<String>,
     configurations: Vec<PathBuf>,
     endpoints: String,
+    asked: usize,
     /// How often each answer was given, in short.
     heard: BTreeMap<(What, Of, String), usize>,
     runtime: Handle,
@@ -133,11 +137,10 @@ struct Asker {
 impl Asker {
     fn work(mut self) -> Self {
         let mut before = self.truth();
-        for round in 0.. {
-            let (at, (what, of)) = (round % self.health.len(), QUESTIONS[round / self.health.len() % QUESTIONS.len()]);
-            if self.stop.load(Ordering::SeqCst) {
-                break;
-            }
+        while !self.stop.load(Ordering::SeqCst) {
+            let nodes = self.health.len();
+            let (at, (what, of)) = (self.asked % nodes, QUESTIONS[self.asked / nodes % QUESTIONS.len()]);
+            self.asked += 1;
             let phase = self.phase(at);
             let outcome = self.ask(at, what, of);
             let was_there = phase.is_some() && self.phase(at) == phase;
@@ -157,6 +160,10 @@ impl Asker {
                     assert_eq!(outcome.code, UNKNOWN, "{outcome:?}");
                     let knows = what == What::Nodes || of_whom.as_deref() == Some("serving");
                     assert!(!was_there || !knows, "{what:?} of n{at}: {outcome:?}");
+                    if of_whom.as_deref() == Some("waiting") {
+                        assert!(outcome.stderr.contains("master"), "{outcome:?}");
+                        *self.heard.entry((what, of, "ask the master".to_owned())).or_default() += 1;
+                    }
                 }
                 None => {
                     assert_eq!(outcome.code, LACKS_A_KEY, "{what:?} of n{at}: {outcome:?}");
@@ -240,18 +247,18 @@ fn check(what: What, of: Of, answer: &Value, (before, after): (&Truth, &Truth)) 
         (What::Keys, _) => check_keys(answer, before, after),
     }
     if let (What::Migration, Of::Store, true, Some((name, _))) = (what, of, is_calm, &after.master) {
+        assert!(answer["state"] != "held" || after.current == after.target, "{answer:#}\n{after:?}");
         let said = answer["explanation"].as_str().unwrap();
         assert!(said.contains(&format!("{name} is master on this store")), "{answer:#}\n{after:?}");
     }
 }
 
 fn check_nodes(answer: &Value, before: &Truth, after: &Truth) {
-    let masters = answer["nodes"].as_array().unwrap().iter().filter(|card| card["is_master"] == true);
-    let names: BTreeSet<&str> = masters.map(|card| card["node"].as_str().unwrap()).collect();
-    assert!(names.len() <= 1, "{answer:#}");
     if let (Some((name, _)), true) = (&after.master, before.master == after.master) {
         assert_eq!(answer["master"], name.as_str(), "{answer:#}\n{after:?}");
     }
+    let masters = answer["nodes"].as_array().unwrap().iter().filter(|card| card["is_master"] == true);
+    masters.for_each(|card| assert_eq!(card["node"], answer["master"], "{answer:#}"));
 }
 
 fn check_migration(answer: &Value, before: &Truth, after: &Truth) {
@@ -260,8 +267,8 @@ fn check_migration(answer: &Value, before: &Truth, after: &Truth) {
         return;
     }
     assert_eq!(answer["current"]["number"], after.current, "{answer:#}\n{after:?}");
-    // A rollback leaves no mark until it is prepared.
-    if answer["state"] != "rolling_back" {
+    // A rollback leaves no mark until it is prepared, and to a release that is done the target of a newer one means nothing.
+    if !["none", "rolling_back"].contains(&answer["state"].as_str().unwrap()) {
         assert_eq!(answer["target"]["number"], after.target, "{answer:#}\n{after:?}");
     }
     if answer["state"] == "none" {
