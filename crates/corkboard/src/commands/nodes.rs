@@ -143,7 +143,8 @@ fn notes(list: &NodeList) -> Vec<String> {
     notes.extend(list.warnings.iter().map(|warning| format!("warning: {warning}")));
     let verdict = match exit_code(list) {
         EXIT_NO_MASTER => {
-            "no node is master at the moment; one that waits takes over as soon as the last lease has ended"
+            "no node is master at the moment; one that waits takes over when the last lease has ended. If none does, its log \
+             says why"
         }
         EXIT_STUCK if list.nodes.is_empty() => "no node is master; start one: corkboard bbs --config FILE",
         EXIT_STUCK => "no node is master, and none of these can be: see above, and start them again",
@@ -215,6 +216,9 @@ mod tests {
                 warning: something is odd
             "#]],
         );
+        let mut former = node("c", false);
+        former.card.phase = "serving".to_owned();
+        check(Some("a"), &[node("a", true), former], &[], EXIT_DONE, &expect![]);
         check(
             None,
             &[node("board", true)],
