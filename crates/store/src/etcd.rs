@@ -279,6 +279,10 @@ impl Store for Etcd {
         Box::pin(compaction::forget(&self.shared))
     }
 
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(election::close(&self.shared))
+    }
+
     fn revision(&self) -> u64 {
         self.shared.revision.load(Ordering::Acquire)
     }

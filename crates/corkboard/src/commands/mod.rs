@@ -13,6 +13,7 @@ pub(crate) mod domains;
 pub(crate) mod events;
 pub(crate) mod keys;
 pub(crate) mod migrate;
+pub(crate) mod nodes;
 pub(crate) mod quarantine;
 mod spec;
 pub(crate) mod store;

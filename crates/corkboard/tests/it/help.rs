@@ -34,6 +34,7 @@ const COMMANDS: &[&str] = &[
     "delete-task",
     "lrp-events",
     "task-events",
+    "nodes",
     "migrate",
     "migrate status",
     "migrate plan",

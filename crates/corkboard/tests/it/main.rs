@@ -10,6 +10,7 @@ mod help;
 mod keys;
 mod mask;
 mod migrate;
+mod nodes;
 mod operator;
 mod pki;
 mod program;

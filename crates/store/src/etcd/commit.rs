@@ -5,7 +5,6 @@
 //! again as it was; if the first one took effect, the second finds the revision moved on to where it wanted to bring it.
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -115,7 +114,7 @@ async fn write(shared: &Arc<Shared>, held: &Mastership, ready: Vec<Ready>) -> Re
     // On a task of its own, so that it is carried to its end even if whoever asked for it goes away.
     match tokio::spawn(writing.run()).await {
         Ok(done) => done,
-        Err(error) => Err(StoreError::Failed { why: format!("a commit ended early: {error}") }),
+        Err(error) => Err(unconfirmed(format!("a commit ended early: {error}"))),
     }
 }
 
@@ -170,6 +169,16 @@ impl Writing {
                     return Ok(());
                 }
                 Ok(answer) => return self.explain(&answer, revision, target, is_repeated),
+                Err(Trouble::Final(StoreError::QuotaExceeded)) => match self.look(revision, target).await? {
+                    // etcd refuses what it would need room for, but carries the one out that takes the last of it, and says
+                    // the same of both.
+                    true => return Ok(()),
+                    false if !is_repeated => return Err(StoreError::QuotaExceeded),
+                    false => {
+                        self.term.lose("etcd did not say whether a write took effect");
+                        return Err(unconfirmed("etcd is full"));
+                    }
+                },
                 Err(Trouble::Final(error)) if is_repeated => {
                     // The first one may still be on its way, and the next commit could take it for its own.
                     self.term.lose("etcd did not say whether a write took effect");
@@ -185,6 +194,28 @@ impl Writing {
             }
             pauses.next().await;
         }
+    }
+
+    /// Whether what was to bring the revision to `target` has done so.
+    async fn look(&self, revision: u64, target: u64) -> Result<bool, StoreError> {
+        let keys = &self.shared.keys;
+        let reads = vec![read(keys.master()), read(keys.revision())];
+        let transaction = TxnRequest { compare: vec![self.is_in_office()], success: reads.clone(), failure: reads };
+        let mut pauses = Pauses::new();
+        while !self.term.is_lost() {
+            let asked = self.shared.links.ask_once("looking what became of a commit", |link| {
+                let transaction = transaction.clone();
+                async move { link.kv().txn(transaction).await }
+            });
+            match asked.await {
+                Ok(answer) if answer.succeeded && number_of(found(&answer.responses, 1))? == revision => {
+                    return Ok(false);
+                }
+                Ok(answer) => return self.explain(&answer, revision, target, true).map(|()| true),
+                Err(_) => pauses.next().await,
+            }
+        }
+        Err(unconfirmed("this server is no longer master"))
     }
 
     fn transaction(&self, ready: &Ready, revision: u64, target: u64) -> TxnRequest {
@@ -219,12 +250,7 @@ impl Writing {
             return Ok(());
         }
         self.term.lose(format!("the revision in etcd is {stored}, and this server left it at {revision}"));
-        Err(StoreError::Failed {
-            why: format!(
-                "the revision in etcd is {stored}, and this server, which is master, left it at {revision}: somebody else \
-                 writes to the store"
-            ),
-        })
+        Err(StoreError::ForeignWrite { found: stored, left: revision })
     }
 }
 
@@ -240,7 +266,7 @@ fn text(number: u64) -> Bytes {
 }
 
 fn unconfirmed(why: impl Into<String>) -> StoreError {
-    StoreError::Unconfirmed { doing: "waiting for etcd".to_owned(), source: io::Error::other(why.into()) }
+    StoreError::InDoubt { why: why.into() }
 }
 
 #[cfg(test)]
@@ -287,7 +313,7 @@ mod tests {
                 .filter(|step| step.check().is_ok())
                 .collect();
             let mut expected: HashMap<&str, &Op> = HashMap::new();
-            steps.iter().flat_map(|step| &step.ops).for_each(|op| drop(expected.insert(op.key(), op)));
+            steps.iter().flat_map(|step| &step.ops).for_each(|op| _ = expected.insert(op.key(), op));
             let mut left: HashMap<&str, &Op> = HashMap::new();
             let all = parcels(&steps);
             for parcel in &all {

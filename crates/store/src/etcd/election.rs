@@ -115,6 +115,15 @@ async fn vacate(shared: &Arc<Shared>, node: &str) -> Result<(), StoreError> {
     }
 }
 
+/// Nobody is to wait for the lease of a node that ends.
+pub(super) async fn close(shared: &Arc<Shared>) {
+    let former = shared.office().take();
+    if let Some(former) = former {
+        former.stop("this server ends");
+        let _ = shared.revoke(former.lease).await;
+    }
+}
+
 /// Waits until the office is free and tries to get it.
 async fn attempt(
     shared: &Arc<Shared>,

@@ -39,10 +39,6 @@ pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// How often a call gets a new token before the user is taken for unknown.
 pub(super) const LOGINS_MAX: u32 = 3;
 
-/// How much may be on its way to us: less on one stream than on all, so that one to which nobody listens leaves room.
-const STREAM_WINDOW_BYTES: u32 = 2 * 1024 * 1024;
-const CONNECTION_WINDOW_BYTES: u32 = 32 * 1024 * 1024;
-
 type Line = InterceptedService<Channel, Ticket>;
 
 #[derive(Debug)]
@@ -169,7 +165,10 @@ impl Links {
         self.members.len()
     }
 
-    fn unreachable(&self, doing: &str, why: String) -> StoreError {
+    /// With the reason that each member has, as far as it was asked.
+    fn unreachable(&self, doing: &str, reasons: &[Option<String>]) -> StoreError {
+        let reason = |(member, why): (&Member, &Option<String>)| Some(format!("{}: {}", member.url, why.as_ref()?));
+        let why = self.members.iter().zip(reasons).filter_map(reason).collect::<Vec<_>>().join(", ");
         StoreError::Unreachable { doing: doing.to_owned(), why, asked: self.asked() }
     }
 
@@ -186,7 +185,9 @@ impl Links {
     {
         let until = Instant::now() + patience;
         let (mut pauses, mut mistrusted) = (Pauses::new(), 0);
+        let mut reasons = vec![None; self.members.len()];
         loop {
+            let at = self.current.load(Ordering::Relaxed) % self.members.len();
             let why = match self.ask_once(doing, &ask).await {
                 Ok(answer) => return Ok(answer),
                 Err(Trouble::Final(error)) => return Err(error),
@@ -202,8 +203,9 @@ impl Links {
             if mistrusted == self.members.len() {
                 return Err(StoreError::NotAllowed { doing: doing.to_owned(), why });
             }
+            reasons[at] = Some(why);
             if Instant::now() >= until {
-                return Err(self.unreachable(doing, why));
+                return Err(self.unreachable(doing, &reasons));
             }
             pauses.next().await;
         }
@@ -256,8 +258,7 @@ impl Links {
                 },
                 Err(_) => {
                     self.leave(at);
-                    let url = &self.members[at].url;
-                    return Err(Trouble::Elsewhere(format!("{url} did not answer within {limit:?}")));
+                    return Err(Trouble::Elsewhere(format!("no answer within {limit:?}")));
                 }
             }
         }
@@ -315,7 +316,7 @@ impl Links {
             }
             Err(_) => {
                 self.leave(at);
-                return Err(Trouble::Elsewhere(format!("{} did not answer", self.members[at].url)));
+                return Err(Trouble::Elsewhere(format!("no answer within {ANSWER_TIMEOUT:?}")));
             }
         };
         *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
@@ -377,8 +378,7 @@ impl Member {
             .http2_keep_alive_interval(SIGN_OF_LIFE_INTERVAL)
             .keep_alive_timeout(SIGN_OF_LIFE_TIMEOUT)
             .keep_alive_while_idle(true)
-            .initial_stream_window_size(STREAM_WINDOW_BYTES)
-            .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
+            .http2_adaptive_window(true);
         if url.starts_with("https://") {
             let Some(tls) = tls else {
                 let doing = format!("preparing the connection to {url}");

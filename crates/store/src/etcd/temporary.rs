@@ -45,10 +45,10 @@ pub(super) async fn claim(shared: &Arc<Shared>, claim: &Claim) -> Result<Claimed
             what: "the key of a claim in etcd begins with a slash, and this one does not",
         });
     }
-    if let Some(kept) = shared.leases.of(claim) {
-        if renew(shared, &kept, claim).await? {
-            return Ok(Claimed::Mine);
-        }
+    if let Some(kept) = shared.leases.of(claim)
+        && renew(shared, &kept, claim).await?
+    {
+        return Ok(Claimed::Mine);
     }
     // Whoever waits for somebody else's asks again and again, which should cost a read and nothing more.
     let found = shared.range("claiming a key", range(shared.keys.claim(&claim.key), Bytes::new(), 1)).await?;
@@ -124,11 +124,11 @@ async fn acquire(shared: &Arc<Shared>, claim: &Claim, lease: i64) -> Result<Clai
 pub(super) async fn release(shared: &Arc<Shared>, key: &str, owner: &str) -> Result<(), StoreError> {
     let stored_key = shared.keys.claim(key);
     let found = shared.range("giving a claim back", range(stored_key.clone(), Bytes::new(), 1)).await?;
-    if let Some(stored) = found.kvs.first() {
-        if unpacked(key, stored)?.owner == owner {
-            let unchanged = was_changed_at(stored_key.clone(), stored.mod_revision);
-            transact(shared, vec![unchanged], vec![delete(stored_key)], Vec::new()).await?;
-        }
+    if let Some(stored) = found.kvs.first()
+        && unpacked(key, stored)?.owner == owner
+    {
+        let unchanged = was_changed_at(stored_key.clone(), stored.mod_revision);
+        transact(shared, vec![unchanged], vec![delete(stored_key)], Vec::new()).await?;
     }
     let mut kept = shared.leases.kept();
     if kept.get(key).is_some_and(|kept| kept.claim.owner == owner) {

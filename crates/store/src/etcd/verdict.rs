@@ -6,7 +6,9 @@ use tonic::{Code, Status};
 
 use super::links::{ANSWER_BYTES_MAX, explain};
 use crate::error::StoreError;
-use crate::kv::STORED_BYTES_MAX;
+
+/// What a request to etcd may take unless it is told otherwise.
+const REQUEST_BYTES_DEFAULT: usize = 1_572_864;
 
 #[derive(Debug)]
 pub(super) enum Verdict {
@@ -25,8 +27,8 @@ pub(super) fn judge(doing: &str, status: &Status) -> Verdict {
         Code::ResourceExhausted if text.contains("database space exceeded") => {
             Verdict::Final(StoreError::QuotaExceeded)
         }
-        Code::ResourceExhausted if text.contains("larger than max") => too_large(),
-        Code::InvalidArgument if text.contains("request is too large") => too_large(),
+        Code::ResourceExhausted if text.contains("larger than max") => too_large(doing),
+        Code::InvalidArgument if text.contains("request is too large") => too_large(doing),
         Code::OutOfRange if text.contains("compacted") => Verdict::Final(StoreError::Compacted),
         Code::OutOfRange if text.contains("message length too large") => Verdict::Final(large_answer(text)),
         Code::Unauthenticated => Verdict::LogIn,
@@ -47,10 +49,12 @@ pub(super) fn judge(doing: &str, status: &Status) -> Verdict {
 }
 
 /// What passed our own check is refused only by an etcd that was told to take less than by default.
-fn too_large() -> Verdict {
-    let what =
-        "bytes of a step for this etcd, which takes less than its default (see its --max-request-bytes); by default";
-    Verdict::Final(StoreError::TooLarge { what, size: STORED_BYTES_MAX, max: STORED_BYTES_MAX })
+fn too_large(doing: &str) -> Verdict {
+    let why = format!(
+        "the request is too large for it, because it takes less than by default. Start its members without \
+         --max-request-bytes, or with at least {REQUEST_BYTES_DEFAULT}"
+    );
+    Verdict::Final(StoreError::Unexpected { doing: doing.to_owned(), why })
 }
 
 /// Whoever asked for several records asks for fewer then.
@@ -104,7 +108,7 @@ mod tests {
             Unknown transport error -> elsewhere
             ResourceExhausted etcdserver: mvcc: database space exceeded -> final: etcd is full: its database has reached the space quota, so it takes no writes
             ResourceExhausted etcdserver: too many requests -> elsewhere
-            InvalidArgument etcdserver: request is too large -> final: bytes of a step for this etcd, which takes less than its default (see its --max-request-bytes); by default: 1540000, and at most 1540000 are allowed
+            InvalidArgument etcdserver: request is too large -> final: etcd answered what this server does not expect while committing: the request is too large for it, because it takes less than by default
             OutOfRange etcdserver: mvcc: required revision has been compacted -> final: etcd has compacted the history that this server was reading
             OutOfRange Error, decoded message length too large: found 2 bytes, the limit is: 1 bytes -> final: bytes of an answer of etcd: 2, and at most 67108864 are allowed
             Unauthenticated etcdserver: invalid auth token -> log in

@@ -354,6 +354,10 @@ impl Store for Vault {
         self.inner.begin_after(held, revision)
     }
 
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.inner.close()
+    }
+
     fn forget_superseded(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         self.inner.forget_superseded()
     }

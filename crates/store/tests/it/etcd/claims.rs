@@ -1,8 +1,9 @@
 //! Claims between two nodes: one owner at a time, seen by the other, gone with him.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use store::{Claim, Claimed, Held, Store};
+use tokio::time::Instant;
 
 use super::{Lines, one, open, options, soon, three};
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rig::etcd::Cluster;
 use store::etcd::{Etcd, Options};
 use store::{Mastership, Store, StoreError};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::{LONG_LEASE, Lines, one, open, options, put, soon, three, write};
 

@@ -1,11 +1,12 @@
 //! Whoever follows hears of everything, in order and whole, whatever happens to the lines and the members.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use store::etcd::Options;
 use store::{Change, Following, Op, STORED_BYTES_MAX, STORED_OPS_MAX, Step, Store, StoreError};
+use tokio::time::Instant;
 
 use super::{LONG_LEASE, Lines, all_records, one, open, options, put, soon, three, write};
 

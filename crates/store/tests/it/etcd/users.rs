@@ -1,4 +1,4 @@
-//! A store that logs in goes on when its token is forgotten, and stops when its password is.
+//! A store that logs in goes on when its token is forgotten, and says so when its user is gone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,7 +46,7 @@ async fn a_token_that_is_forgotten_is_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_password_that_was_changed_is_said() {
+async fn a_user_that_is_gone_is_said() {
     let cluster = with_users();
     cluster.ctl(&["user", "add", "other:right"]);
     cluster.ctl(&["user", "grant-role", "other", "root"]);
