@@ -170,7 +170,7 @@ fn measure_of(report: &PhaseReport) -> anyhow::Result<Measure> {
 }
 
 fn records_of_actual(prefix: &str) -> String {
-    format!("{prefix}/board{}/actual/", Version::LATEST.root())
+    format!("{prefix}/board{}actual/", Version::LATEST.root())
 }
 
 fn shape_of(found: &Found) -> anyhow::Result<Shape> {
