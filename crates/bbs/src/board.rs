@@ -205,9 +205,15 @@ impl Board {
 
     pub fn put_desired(&mut self, lrp: Arc<DesiredLrp>) {
         let guid = lrp.process_guid.clone();
-        if let Some(old) = self.desired.get(&guid) {
+        let old = self.desired.get(&guid).cloned();
+        if let Some(old) = &old {
             self.totals.remove_desired(old);
-        } else {
+        }
+        // One that was removed and desired again may come as one change, in another domain. Most changes leave it as it is.
+        if old.as_ref().is_none_or(|old| old.lrp.domain != lrp.domain) {
+            if let Some(old) = &old {
+                remove_from(&mut self.desired_by_domain, &old.lrp.domain, &guid);
+            }
             insert_into(&mut self.desired_by_domain, &lrp.domain, &guid);
         }
         let entry = Arc::new(DesiredEntry::new(lrp));

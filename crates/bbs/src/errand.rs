@@ -116,7 +116,10 @@ pub async fn status(config: &Config) -> Result<MigrationStatus, ErrandError> {
         leftovers,
     });
     // What a server would say of itself does not hold for a store, and nobody is there to be told what to do next.
-    let explanation = format!("no server runs on this store. {why}");
+    let explanation = match store.holder().await? {
+        Some(master) => format!("{master} is master on this store, and knows more: ask it. {why}"),
+        None => format!("no server runs on this store. {why}"),
+    };
     Ok(MigrationStatus { explanation, next: None, ..tracker.status() })
 }
 
@@ -283,6 +286,7 @@ impl Engaged {
     ) -> Result<Self, ErrandError> {
         let Unlocked { store, vault } = unlocked;
         let board = unlocked.load(opened.current, &Phase::new()).await?;
+        board.report_quarantine();
         if let Some(vault) = vault {
             // What this errand stores is sealed; the next server brings the rest under the active key.
             begin(vault, &held, &SystemClock, &config.node, &opened.history).await?;

@@ -3,7 +3,7 @@
 //! Where to start: [`server::run`] starts and stops everything. A request arrives in [`http`], becomes a command in
 //! [`commands`], is applied and made durable by [`writer`], shows on the [`board`], and is announced by [`events`].
 //! [`converge`] repairs what nobody asked for but somebody wants; [`outbound`] talks to auctioneer, cells and callers.
-//! A node that waits to become master hears of everything with [`follow`]; [`nodes`] tells which nodes there are.
+//! [`follow`] keeps the board of a node that waits up to date; [`nodes`] tells which nodes there are.
 //! [`migrate`] brings records to another data version, [`keys`] under another key, both while clients are served.
 
 pub mod board;

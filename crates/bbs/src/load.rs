@@ -1,7 +1,8 @@
-//! From the store to the board, once, when this node becomes master.
+//! From the store to the board, when this node becomes master or begins to follow one.
 //!
 //! A record that cannot be read is set aside and named, never dropped and never a reason not to start: one bad record must not
-//! take a platform down.
+//! take a platform down. Nothing is said of it here: beside a master that writes, a record may look torn that is not.
+//! Whoever serves the board calls [`Board::report_quarantine`].
 //!
 //! Kinds of records that have nothing to do with each other are read side by side, each by a task that reads a page, takes it
 //! in and reads the next: memory stays with the thread that asked for it, and both halves of the machine are busy.
@@ -13,6 +14,7 @@ use bytes::Bytes;
 use model::{ActualLrp, Slot};
 use store::root::QUARANTINE_ROOT;
 use store::{Entity, Loader, Page, Quarantined, Store, StoreError, Version};
+use tokio::task::JoinSet;
 
 use crate::board::{Board, Kept, Place, Quarantine, SlotKey};
 use crate::phase::Phase;
@@ -31,47 +33,68 @@ struct Lane {
 }
 
 pub async fn load(store: &Arc<dyn Store>, version: Version, phase: &Arc<Phase>) -> Result<Board, StoreError> {
-    let revision = store.revision();
-    let records = Arc::new(AtomicU64::new(0));
-    let lanes = LANES.map(|lane| {
-        let counter = Counter { records: records.clone(), phase: phase.clone() };
-        tokio::spawn(read(store.clone(), version, lane, counter))
-    });
-    let mut parts = Vec::new();
-    for lane in lanes {
-        match lane.await {
-            Ok(part) => parts.push(part?),
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        }
-    }
-    let mut quarantine = Vec::new();
-    let mut board = Board::default();
-    for part in parts {
-        quarantine.extend(part.loader.finish());
-        board = board.joined(part.board);
-    }
-    board.revision = revision;
-    board.quarantine = keep(&**store, quarantine, Place::InPlace).await?;
-    for (key, bytes) in displaced(&**store).await? {
-        let why = "it could not be read, and a newer record needed its key".to_owned();
-        board.quarantine.insert(key, Arc::new(Kept { why, bytes, place: Place::Displaced }));
-    }
-    Ok(board)
+    Reading::start(store, version, phase).finish().await
 }
 
-pub fn report_quarantine(_board: &Board) {}
+/// Records that are being read.
+pub(crate) struct Reading {
+    store: Arc<dyn Store>,
+    /// Of the store at the beginning: everything that was committed until then is read.
+    revision: u64,
+    lanes: JoinSet<Result<Intake, StoreError>>,
+}
+
+impl Reading {
+    pub(crate) fn start(store: &Arc<dyn Store>, version: Version, phase: &Arc<Phase>) -> Self {
+        let revision = store.revision();
+        let records = Arc::new(AtomicU64::new(0));
+        let mut lanes = JoinSet::new();
+        for lane in LANES {
+            let counter = Counter { records: records.clone(), phase: phase.clone() };
+            lanes.spawn(read(store.clone(), version, lane, counter));
+        }
+        Self { store: store.clone(), revision, lanes }
+    }
+
+    pub(crate) async fn finish(&mut self) -> Result<Board, StoreError> {
+        let mut quarantine = Vec::new();
+        let mut board = Board::default();
+        while let Some(lane) = self.lanes.join_next().await {
+            match lane {
+                Ok(Ok(part)) => {
+                    quarantine.extend(part.loader.finish());
+                    board = board.joined(part.board);
+                }
+                Ok(Err(error)) => {
+                    self.abandon().await;
+                    return Err(error);
+                }
+                Err(error) => {
+                    self.abandon().await;
+                    std::panic::resume_unwind(error.into_panic());
+                }
+            }
+        }
+        board.revision = self.revision;
+        board.quarantine = keep(&*self.store, quarantine).await?;
+        for (key, bytes) in displaced(&*self.store).await? {
+            board.quarantine.insert(key, Arc::new(Kept::displaced(bytes)));
+        }
+        Ok(board)
+    }
+
+    /// When it returns, nothing is read any more.
+    pub(crate) async fn abandon(&mut self) {
+        self.lanes.shutdown().await;
+    }
+}
 
 /// Fetches the bytes of records that could not be read, so that they can be kept when something takes their key.
-pub async fn keep(store: &dyn Store, records: Vec<Quarantined>, place: Place) -> Result<Quarantine, StoreError> {
+async fn keep(store: &dyn Store, records: Vec<Quarantined>) -> Result<Quarantine, StoreError> {
     let mut quarantine = Quarantine::default();
     for Quarantined { key, why } in records {
-        tracing::error!(
-            key,
-            why,
-            "a stored record cannot be read; it is kept and left out, and `corkboard quarantine list` shows it"
-        );
         if let Some(bytes) = store.get(&key).await? {
-            quarantine.insert(key, Arc::new(Kept { why, bytes, place }));
+            quarantine.insert(key, Arc::new(Kept { why, bytes, place: Place::InPlace }));
         }
     }
     Ok(quarantine)

@@ -7,7 +7,7 @@ use arc_swap::ArcSwapOption;
 use serde::Serialize;
 use store::seal::Vault;
 
-use crate::follow::Warm;
+use crate::follow::{Status, Warm};
 use crate::http::App;
 use crate::keys::{KeyTracker, KeysStatus};
 use crate::operations::Operations;
@@ -141,7 +141,7 @@ impl Phase {
     pub fn standby_status(&self) -> Option<StandbyStatus> {
         (self.stage() == Stage::Waiting).then(|| StandbyStatus {
             master: self.master.load().as_ref().map(|master| master.node.clone()),
-            warm: self.warm.get().is_some_and(|warm| warm.is_warm()),
+            warm: self.warm.get().is_some_and(|warm| matches!(warm.status(), Status::Warm { .. })),
             cannot_take_over: self.cannot_take_over.load().as_ref().map(|why| why.to_string()),
         })
     }

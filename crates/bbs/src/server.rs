@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use store::record::DataVersion;
-use store::{Mastership, Standing, StoreError};
+use store::{Mastership, Standing, Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinHandle};
@@ -26,7 +26,6 @@ use crate::http::{App, Front, health};
 use crate::keys::alone::AloneError;
 use crate::keys::open::{KeyError, Unlocked};
 use crate::keys::{First, RotatorEnd};
-use crate::load::report_quarantine;
 use crate::metrics::Metrics;
 use crate::migrate::ask::{Ask, Desk};
 use crate::migrate::open::{OpenError, Opened};
@@ -127,6 +126,13 @@ pub async fn run_with_clock(
     Start { config, clock, tls, cells }.run(stop, ready).await
 }
 
+/// What is there on a node in every phase.
+struct Node {
+    store: Arc<dyn Store>,
+    status: Arc<StatusSource>,
+    health_address: SocketAddr,
+}
+
 struct Start {
     config: Config,
     clock: Arc<dyn Clock>,
@@ -140,20 +146,18 @@ impl Start {
         stop: impl Future<Output = ()> + Send + 'static,
         ready: impl FnOnce(Ready) + Send,
     ) -> Result<(), RunError> {
-        let (phase, metrics) = (Phase::new(), Metrics::new());
+        let metrics = Metrics::new();
         let status = Arc::new(StatusSource {
             node: self.config.node.clone(),
             newest: self.config.newest,
             advertise_url: self.config.advertise_url.clone(),
-            phase: phase.clone(),
-            metrics: metrics.clone(),
+            phase: Phase::new(),
+            metrics,
             clock: self.clock.clone(),
             started_ns: self.clock.now_ns(),
             store: OnceLock::new(),
             cluster_id: OnceLock::new(),
         });
-        // Two signals: the API ends first, the health port stays until everything else has.
-        let (stop_api, api_stopped) = watch::channel(false);
         let (stop_health, health_stopped) = watch::channel(false);
         let health_listener = bind("health", self.config.health).await?;
         let health_address = address(&health_listener, self.config.health);
@@ -163,6 +167,33 @@ impl Start {
         let store = self.config.store.open(Opener::Server).await?;
         tracing::info!(store = store.describe(), took = ?opening.elapsed(), "the store is open");
         let _ = status.store.set(store.clone());
+        let (take_card_back, card_taken_back) = watch::channel(false);
+        let card = nodes::announce(store.clone(), self.card(&status, health_address), card_taken_back.clone());
+        let card_task = tokio::spawn(card);
+        tokio::spawn(nodes::look_for_master(store.clone(), status.phase.clone(), card_taken_back));
+        let node = Node { store: store.clone(), status, health_address };
+        let outcome = self.take_part(node, heard(stop), ready).await.map_err(or_deposed);
+        if !matches!(outcome, Err(RunError::Deposed { .. })) {
+            take_card_back.send_replace(true);
+            let _ = card_task.await;
+            // Whatever it ended with, nobody has to wait for this node.
+            store.close().await;
+        }
+        // The health port stays until everything else has ended.
+        stop_health.send_replace(true);
+        let _ = health_task.await;
+        outcome
+    }
+
+    /// Waits to be master, and is master until asked to stop.
+    async fn take_part(
+        self,
+        Node { store, status, health_address }: Node,
+        stop: watch::Receiver<bool>,
+        ready: impl FnOnce(Ready) + Send,
+    ) -> Result<(), RunError> {
+        let (phase, metrics) = (status.phase.clone(), status.metrics.clone());
+        let (stop_api, api_stopped) = watch::channel(false);
         let front = Arc::new(Front {
             phase: phase.clone(),
             metrics: metrics.clone(),
@@ -174,16 +205,9 @@ impl Start {
         if self.config.standby == config::Standby::Redirect {
             door.open()?;
         }
-        let stop = heard(stop);
-        let (take_card_back, card_taken_back) = watch::channel(false);
-        let card_task =
-            tokio::spawn(nodes::announce(store.clone(), self.card(&status, health_address), card_taken_back.clone()));
-        tokio::spawn(nodes::look_for_master(store.clone(), phase.clone(), card_taken_back));
         let standby = Standby { start: &self, store: store.clone(), phase: phase.clone(), stop: stop.clone() };
         let Some(Elected { held, unlocked, followed }) = standby.wait().await? else {
             tracing::info!("stopped while waiting; this server was not master");
-            take_card_back.send_replace(true);
-            let _ = card_task.await;
             return Ok(());
         };
         let standing = store.standing();
@@ -231,7 +255,7 @@ impl Start {
                 board
             }
         };
-        report_quarantine(&board);
+        board.report_quarantine();
         let ready_with = Ready {
             api: api_address,
             health: health_address,
@@ -257,10 +281,6 @@ impl Start {
         let held = result?;
         store.resign(held).await?;
         metrics.lock_held.set(0);
-        take_card_back.send_replace(true);
-        let _ = card_task.await;
-        stop_health.send_replace(true);
-        let _ = health_task.await;
         Ok(())
     }
 
@@ -288,7 +308,7 @@ impl Start {
         let Unlocked { store, vault } = unlocked;
         let hub = Hub::new(board.revision);
         let board = Arc::new(ArcSwap::from_pointee(board));
-        let registry = Registry::new(self.clock.now_ns());
+        let registry = Registry::new(self.clock.uptime_ns());
         let (effects, waiting_effects) = mpsc::channel(EFFECTS_MAX);
         let (writer, writing) = Writer::start(WriterParts {
             store: store.clone(),
@@ -371,6 +391,18 @@ impl Start {
     }
 }
 
+/// A server may lose its mastership between becoming master and serving, too.
+fn or_deposed(error: RunError) -> RunError {
+    use RunError as End;
+    match error {
+        End::Store(StoreError::NotMaster | StoreError::InDoubt { .. })
+        | End::Open(OpenError::Store(StoreError::NotMaster | StoreError::InDoubt { .. })) => {
+            End::Deposed { why: "etcd refused or did not confirm its first write".to_owned() }
+        }
+        other => other,
+    }
+}
+
 /// Lets requests in as far as the engine allows.
 fn grant(phase: &Phase, app: &Arc<App>, access: Access) {
     app.writer.set_read_only(access != Access::All);
@@ -445,6 +477,8 @@ impl Master {
         tokio::pin!(lost);
         loop {
             tokio::select! {
+                // What else ends at the same moment ends because of it.
+                biased;
                 why = &mut lost => return Err(self.end_at_once(why, phase, &api_task)),
                 () = &mut stop => {
                     match drain.filter(|_| engine_runs) {
@@ -491,8 +525,10 @@ impl Master {
         match (ended, refused) {
             (Ok(WriterEnd::Drained(_)), Some(refused)) => Err(refused),
             (Ok(WriterEnd::Drained(held)), None) => Ok(held),
-            (Ok(WriterEnd::Failed(error)), _) if matches!(*error, StoreError::NotMaster) => {
-                Err(RunError::Deposed { why: "its write was refused, because another server has become master".into() })
+            (Ok(WriterEnd::Failed(error)), _)
+                if matches!(*error, StoreError::NotMaster | StoreError::InDoubt { .. }) =>
+            {
+                Err(RunError::Deposed { why: "etcd refused or did not confirm its last write".to_owned() })
             }
             (Ok(WriterEnd::Failed(error)), _) => Err(RunError::StoreFailed(error)),
             (Err(_), _) => Err(RunError::Defect),

@@ -40,13 +40,23 @@ pub struct Options {
     pub user: Option<(String, String)>,
     /// How large the database of a member may grow before etcd raises its alarm.
     pub quota_bytes: Option<u64>,
+    /// How large a request may be, where that is not etcd's own 1.5 MiB.
+    pub max_request_bytes: Option<u64>,
     pub heartbeat_ms: u64,
     pub election_timeout_ms: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { members: 1, tls: false, user: None, quota_bytes: None, heartbeat_ms: 50, election_timeout_ms: 500 }
+        Self {
+            members: 1,
+            tls: false,
+            user: None,
+            quota_bytes: None,
+            max_request_bytes: None,
+            heartbeat_ms: 50,
+            election_timeout_ms: 500,
+        }
     }
 }
 
@@ -231,6 +241,9 @@ impl Cluster {
         ];
         if let Some(quota) = self.options.quota_bytes {
             flags.push(("quota-backend-bytes", quota.to_string()));
+        }
+        if let Some(max) = self.options.max_request_bytes {
+            flags.push(("max-request-bytes", max.to_string()));
         }
         if let Some(pki) = &self.pki {
             let path = |name: &str| pki.path(name).display().to_string();

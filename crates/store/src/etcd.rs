@@ -54,6 +54,9 @@ pub const LEASE_MAX: Duration = Duration::from_secs(300);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How many records the first page asks for, before it is known how large they are.
 const FIRST_PAGE_RECORDS: usize = 64;
+/// How many records a page asks for at most: small ones may be followed by large ones, and etcd puts the whole answer together
+/// before we can refuse it.
+const PAGE_RECORDS_MAX: usize = 512;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -102,8 +105,6 @@ struct Shared {
     revision: AtomicU64,
     /// The mastership of this node, while it has one.
     office: Mutex<Option<Office>>,
-    /// One commit at a time.
-    turn: tokio::sync::Mutex<()>,
     /// How large records are, by what was read last, to guess how many fit into a page.
     record_bytes: AtomicUsize,
     compaction: Option<Compaction>,
@@ -120,7 +121,6 @@ impl Etcd {
             lease: options.lease,
             revision: AtomicU64::new(0),
             office: Mutex::new(None),
-            turn: tokio::sync::Mutex::new(()),
             record_bytes: AtomicUsize::new(PAGE_BYTES_MAX / FIRST_PAGE_RECORDS),
             compaction: options.compacts.then(Compaction::default),
             leases: temporary::Leases::default(),
@@ -173,10 +173,15 @@ impl Shared {
 
     async fn page(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page, StoreError> {
         let (from, to) = self.keys.records(prefix, after);
-        let fits = (PAGE_BYTES_MAX / self.record_bytes.load(Ordering::Relaxed).max(1)).max(1);
-        let limit = limit.max(1).min(fits);
-        let asked = range(from, to, i64::try_from(limit).unwrap_or(i64::MAX));
-        let found = self.range("reading records", asked).await?;
+        let fits = PAGE_BYTES_MAX / self.record_bytes.load(Ordering::Relaxed).max(1);
+        let mut limit = limit.min(fits).clamp(1, PAGE_RECORDS_MAX);
+        let found = loop {
+            let asked = range(from.clone(), to.clone(), i64::try_from(limit).unwrap_or(i64::MAX));
+            match self.range("reading records", asked).await {
+                Err(StoreError::TooLarge { .. }) if limit > 1 => limit /= 2,
+                other => break other?,
+            }
+        };
         let mut page = Page::default();
         let mut bytes = 0;
         let (mut more, count) = (found.more, found.kvs.len());
@@ -217,7 +222,7 @@ impl Store for Etcd {
     }
 
     fn standing(&self) -> Standing {
-        self.shared.office().as_ref().map_or_else(Standing::unlimited, Office::standing)
+        self.shared.office().as_ref().map_or_else(Standing::over, Office::standing)
     }
 
     fn follow(&self) -> BoxFuture<'_, Result<Option<Following>, StoreError>> {
@@ -259,6 +264,10 @@ impl Store for Etcd {
 
     fn forget_superseded(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(compaction::forget(&self.shared))
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(election::close(&self.shared))
     }
 
     fn revision(&self) -> u64 {

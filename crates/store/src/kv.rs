@@ -253,6 +253,12 @@ pub trait Store: Send + Sync + Debug {
         Box::pin(async { Ok(()) })
     }
 
+    /// Gives back what this node holds, so that others need not wait for it to end by itself. For whoever is about to end; a
+    /// mastership that is still held is over then.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+
     /// The revision of the newest durable step that this node knows of; 0 in an empty store. A master knows of all.
     fn revision(&self) -> u64;
 

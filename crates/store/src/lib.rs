@@ -27,4 +27,4 @@ pub use kv::{
 };
 pub use root::RootError;
 pub use standing::Standing;
-pub use versions::{Entity, EntityRef, Forms, Loader, Lost, Quarantined, Rehearsal, Rehearsed, Version};
+pub use versions::{Entity, EntityRef, Forms, Loader, Lost, Quarantined, Rehearsal, Rehearsed, Subject, Version};

@@ -51,6 +51,11 @@ pub struct VersionRecord {
 }
 
 impl VersionRecord {
+    pub fn parse(json: &[u8]) -> Result<VersionRecord, RootError> {
+        let StoredVersion { current, target, unknown } = parse_json(VERSION_KEY, json)?;
+        Ok(VersionRecord { current, target: target.unwrap_or(current), unknown })
+    }
+
     pub fn new(current: DataVersion, target: DataVersion) -> VersionRecord {
         VersionRecord { current, target, unknown: Unknown::new() }
     }
@@ -114,9 +119,8 @@ pub async fn read_root(store: &dyn Store) -> Result<RootState, RootError> {
     };
     let json = store.get(VERSION_KEY).await?;
     let json = json.ok_or(RootError::Incomplete { missing: VERSION_KEY, example })?;
-    let StoredVersion { current, target, unknown } = parse_json(VERSION_KEY, &json)?;
     Ok(RootState {
-        version: Some(VersionRecord { current, target: target.unwrap_or(current), unknown }),
+        version: Some(VersionRecord::parse(&json)?),
         cluster_id: read_cluster_id(store).await?,
         control: control::read_control(store).await?,
         empty: false,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// The time that this machine has been up, in nanoseconds. It counts while the machine sleeps and cannot be set.
-pub(crate) fn uptime_ns() -> u64 {
+pub fn uptime_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let (seconds, nanoseconds) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
     seconds.unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(nanoseconds.unwrap_or(0))
@@ -38,6 +38,13 @@ pub(crate) struct Term {
 impl Standing {
     pub(crate) fn unlimited() -> Standing {
         Standing { term: None }
+    }
+
+    /// Of somebody who is not master.
+    pub(crate) fn over() -> Standing {
+        let term = Term::new();
+        term.lose("this server is not master");
+        Standing { term: Some(term) }
     }
 
     pub(crate) fn of(term: Arc<Term>) -> Standing {
@@ -137,6 +144,8 @@ mod tests {
         term.lose("second");
         assert_eq!((waiting.await.unwrap(), standing.lost().await), ("first".to_owned(), "first".to_owned()));
         assert!(Standing::unlimited().is_certain());
+        assert!(!Standing::over().is_certain());
+        Standing::over().lost().await;
     }
 
     #[test]

@@ -118,6 +118,14 @@ macro_rules! versions {
             }
         }
 
+        /// What a record with this key belongs to, in `version`. `None` for a key under which no record of it can be read.
+        pub fn subject(version: Version, key: &str) -> Option<Subject> {
+            match version {
+                Version::$oldest => $oldest_folder::subject(key),
+                $(Version::$name => $folder::subject(key),)*
+            }
+        }
+
         #[derive(Debug)]
         enum AnyLoader {
             $oldest($oldest_folder::Loader),
@@ -223,6 +231,21 @@ pub enum Entity {
     Actual(ActualLrp),
     Task(Task),
     Domain(Domain),
+}
+
+/// Which thing of the model a record is a part of, as its key says. Whether there can be such a thing is not said: a name may
+/// be empty or too long.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// By its process guid.
+    Desired(String),
+    Actual {
+        guid: String,
+        index: i32,
+        presence: Presence,
+    },
+    Task(String),
+    Domain(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

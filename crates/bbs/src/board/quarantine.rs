@@ -43,7 +43,26 @@ impl Place {
     }
 }
 
+impl Kept {
+    /// What was moved aside, as somebody finds it who does not know why it could not be read.
+    pub fn displaced(bytes: Bytes) -> Self {
+        let why = "it could not be read, and a newer record needed its key".to_owned();
+        Self { why, bytes, place: Place::Displaced }
+    }
+}
+
 impl Board {
+    /// Tells whoever reads the log of records that cannot be read and are still in their place.
+    pub fn report_quarantine(&self) {
+        for (key, kept) in self.quarantine.iter().filter(|(_, kept)| kept.place == Place::InPlace) {
+            tracing::error!(
+                key,
+                why = kept.why,
+                "a stored record cannot be read; it is kept and left out, and `corkboard quarantine list` shows it"
+            );
+        }
+    }
+
     /// The guids of desired LRPs of which a record cannot be read. They are wanted, though nobody can say how.
     pub fn unreadable_processes(&self) -> HashSet<String> {
         self.quarantine.keys().filter_map(|id| process_of(original_key(id).unwrap_or(id))).collect()

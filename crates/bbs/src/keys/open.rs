@@ -14,7 +14,7 @@ use store::{Mastership, Step, Store, StoreError, Version};
 use crate::board::{Board, Kept};
 use crate::clock::{Clock, ClockStamps};
 use crate::config::Encryption;
-use crate::load::load;
+use crate::load::Reading;
 use crate::migrate::ask::Refused;
 use crate::migrate::open::HistoryNumbers;
 use crate::phase::Phase;
@@ -75,13 +75,49 @@ impl Unlocked {
 
     /// Reads the records of the version that is served, and counts all records by key.
     pub async fn load(&self, version: Version, phase: &Arc<Phase>) -> Result<Board, StoreError> {
-        let Some(vault) = &self.vault else { return load(&self.store, version, phase).await };
-        vault.count_what_is_read();
-        let mut board = load(&self.store, version, phase).await?;
-        count_other_roots(vault, version).await?;
-        vault.counted();
-        explain(&mut board, vault);
+        self.begin_counting();
+        let loaded = self.read(&mut Reading::start(&self.store, version, phase), version).await;
+        self.end_counting();
+        loaded
+    }
+
+    /// The same, unless `stop` comes first. When it returns, nothing is read or counted any more.
+    pub async fn load_until(
+        &self,
+        version: Version,
+        phase: &Arc<Phase>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Option<Board>, StoreError> {
+        self.begin_counting();
+        let mut reading = Reading::start(&self.store, version, phase);
+        let loaded = tokio::select! {
+            loaded = self.read(&mut reading, version) => loaded.map(Some),
+            () = stop => Ok(None),
+        };
+        reading.abandon().await;
+        self.end_counting();
+        loaded
+    }
+
+    async fn read(&self, reading: &mut Reading, version: Version) -> Result<Board, StoreError> {
+        let mut board = reading.finish().await?;
+        if let Some(vault) = &self.vault {
+            count_other_roots(vault, version).await?;
+            explain(&mut board, vault);
+        }
         Ok(board)
+    }
+
+    fn begin_counting(&self) {
+        if let Some(vault) = &self.vault {
+            vault.count_what_is_read();
+        }
+    }
+
+    fn end_counting(&self) {
+        if let Some(vault) = &self.vault {
+            vault.counted();
+        }
     }
 
     /// Counts all records by key without looking into them.
@@ -126,7 +162,6 @@ fn explain(board: &mut Board, vault: &Vault) {
         .iter()
         .filter_map(|(id, kept)| {
             let why = vault.explain(id, &kept.bytes)?.to_string();
-            tracing::error!(key = id, why, "a sealed record cannot be opened");
             Some((id.clone(), Arc::new(Kept { why, ..Kept::clone(kept) })))
         })
         .collect();

@@ -38,6 +38,8 @@ impl Door {
         // A port whose former connections are still on their way out can be taken again.
         socket.set_reuseaddr(true).map_err(failed)?;
         socket.bind(address).map_err(failed)?;
+        // While we hold it without listening, others who would share it the same way could listen first.
+        socket.set_reuseaddr(false).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
         Ok(Door { socket: Some(socket), address, tls, front, stop, serving: None })
     }
@@ -50,7 +52,9 @@ impl Door {
     pub(super) fn open(&mut self) -> Result<(), RunError> {
         let Some(socket) = self.socket.take() else { return Ok(()) };
         let address = self.address;
-        let listener = socket.listen(BACKLOG).map_err(|source| RunError::Listen { port: "API", address, source })?;
+        let failed = |source| RunError::Listen { port: "API", address, source };
+        socket.set_reuseaddr(true).map_err(failed)?;
+        let listener = socket.listen(BACKLOG).map_err(failed)?;
         let serving = listener::serve(listener, self.tls.clone(), self.front.clone(), self.stop.clone());
         self.serving = Some(tokio::spawn(serving));
         Ok(())

@@ -9,19 +9,20 @@ use std::time::Duration;
 
 use store::{Mastership, Store};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 use super::{RunError, Start};
 use crate::board::Board;
 use crate::follow::{self, Followed, Warm};
-use crate::keys::open::Unlocked;
+use crate::keys::open::{KeyError, Unlocked};
 use crate::phase::Phase;
-use crate::{keys, migrate};
+use crate::{config, keys, migrate};
 
 /// How long a new master waits for the last changes of the former one to reach it before it reads everything itself.
 const CATCH_UP_LIMIT: Duration = Duration::from_secs(3);
-/// How often a node that could not take over looks again, in case it heard of nothing.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// How often a node that cannot take over looks whether it can.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// How long a node that could take over waits at least before it looks again whether it still can.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a node has when it has become master.
 pub(super) struct Elected {
@@ -43,20 +44,32 @@ impl Standby<'_> {
     /// Returns `None` if the server was asked to stop before it was master.
     pub(super) async fn wait(mut self) -> Result<Option<Elected>, RunError> {
         self.check_fitness().await?;
-        let encryption = self.start.config.encryption.as_ref();
-        let unlocked = keys::open::unlock(self.store.clone(), encryption, &self.start.clock).await?;
-        let warm = Warm::new();
+        let unlocked = self.unlock().await?;
+        if matches!(self.start.config.store, config::Store::Embedded { .. }) {
+            // Nobody else can be master, so there is nobody to wait for.
+            let held = self.store.campaign(&self.start.config.node).await?;
+            return Ok(Some(Elected { held, unlocked, followed: None }));
+        }
+        let warm = Arc::new(Warm::default());
         self.phase.follow_store(warm.clone());
-        let (_end, until) = watch::channel(false);
-        let following =
-            tokio::spawn(follow::follow(self.store.clone(), unlocked.clone(), self.phase.clone(), warm.clone(), until));
+        let (end, ended) = watch::channel(false);
+        let following = tokio::spawn(follow::follow(self.store.clone(), unlocked.clone(), warm.clone(), ended));
         let held = self.campaign(&warm).await;
-        let elected = match held? {
-            Some(held) => Some(self.enter_office(held, unlocked, &warm).await?),
-            None => None,
+        let followed = match &held {
+            Ok(Some(_)) => warm.take_at(self.store.revision(), CATCH_UP_LIMIT).await,
+            Ok(None) | Err(_) => None,
         };
-        end(following).await;
-        Ok(elected)
+        // It must not touch the vault any more once this node works with it.
+        end.send_replace(true);
+        let _ = following.await;
+        match held? {
+            Some(held) => self.enter_office(held, unlocked, followed).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn unlock(&self) -> Result<Unlocked, KeyError> {
+        keys::open::unlock(self.store.clone(), self.start.config.encryption.as_ref(), &self.start.clock).await
     }
 
     /// Whether this node could serve the store as it is now.
@@ -67,36 +80,61 @@ impl Standby<'_> {
     }
 
     async fn campaign(&mut self, warm: &Warm) -> Result<Option<Mastership>, RunError> {
-        let mut ticks = warm.control_changes();
+        let mut told = None;
         loop {
-            ticks.borrow_and_update();
             let fitness = self.check_fitness().await;
             self.phase.cannot_take_over(fitness.as_ref().err().map(ToString::to_string));
-            if let Err(error) = fitness {
-                tracing::error!(%error, "this node waits, and will not become master as things are");
-                tokio::select! {
-                    _ = self.stop.wait_for(|stop| *stop) => return Ok(None),
-                    _ = ticks.changed() => {}
-                    () = tokio::time::sleep(LOOK_AGAIN) => {}
+            match fitness {
+                Ok(()) => {
+                    told = None;
+                    let mut stop = self.stop.clone();
+                    tokio::select! {
+                        held = self.store.campaign(&self.start.config.node) => return Ok(Some(held?)),
+                        _ = stop.wait_for(|stop| *stop) => return Ok(None),
+                        () = self.until_unfit(warm) => {}
+                    }
                 }
-                continue;
-            }
-            tokio::select! {
-                held = self.store.campaign(&self.start.config.node) => return Ok(Some(held?)),
-                _ = self.stop.wait_for(|stop| *stop) => return Ok(None),
-                Ok(()) = ticks.changed() => {}
+                Err(error) => {
+                    let why = error.to_string();
+                    if told.as_ref() != Some(&why) {
+                        tracing::error!(why, "this node waits, and will not become master as things are");
+                        told = Some(why);
+                    }
+                    tokio::select! {
+                        _ = self.stop.wait_for(|stop| *stop) => return Ok(None),
+                        () = tokio::time::sleep(LOOK_AGAIN) => {}
+                    }
+                }
             }
         }
     }
 
-    /// Everything that others committed is durable now and nothing can be added to it, so it can be heard of to the end.
-    async fn enter_office(&self, held: Mastership, unlocked: Unlocked, warm: &Warm) -> Result<Elected, RunError> {
-        let followed = warm.take_at(self.store.revision(), CATCH_UP_LIMIT).await;
+    /// Looks again whenever something has changed that may matter, but not all the time: how often a key sealed is among it,
+    /// and that changes with every commit.
+    async fn until_unfit(&self, warm: &Warm) {
+        let mut ticks = warm.control_changed();
+        while ticks.changed().await.is_ok() {
+            tokio::time::sleep(LOOK_INTERVAL).await;
+            ticks.borrow_and_update();
+            if matches!(self.check_fitness().await, Err(RunError::Keys(KeyError::Refused(_)) | RunError::Open(_))) {
+                return;
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Everything that others committed is durable now and nothing can be added to it. What was followed to that point need
+    /// not be read.
+    async fn enter_office(
+        &self,
+        held: Mastership,
+        unlocked: Unlocked,
+        followed: Option<Followed>,
+    ) -> Result<Elected, RunError> {
         if followed.is_some() && self.has_current_ledger(&unlocked).await? {
             return Ok(Elected { held, unlocked, followed });
         }
-        let encryption = self.start.config.encryption.as_ref();
-        match keys::open::unlock(self.store.clone(), encryption, &self.start.clock).await {
+        match self.unlock().await {
             Ok(unlocked) => Ok(Elected { held, unlocked, followed: None }),
             Err(error) => {
                 // Somebody else may have the key.
@@ -117,11 +155,6 @@ impl Standby<'_> {
         }
         Ok(is_current)
     }
-}
-
-async fn end(following: JoinHandle<()>) {
-    following.abort();
-    let _ = following.await;
 }
 
 /// The board of a node that followed, if it is of the version that is served.

@@ -5,7 +5,6 @@
 //! again as it was; if the first one took effect, the second finds the revision moved on to where it wanted to bring it.
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -71,6 +70,10 @@ fn parcels(steps: &[Step]) -> Vec<Parcel<'_>> {
     parcels
 }
 
+/// The revision of the newest step of a mastership. Whoever has it is the one that commits. What a node hears of by following
+/// does not count here: a master goes on from what it wrote itself.
+pub(super) type Newest = tokio::sync::Mutex<u64>;
+
 /// A parcel as etcd gets it, but for the revision.
 #[derive(Debug)]
 struct Ready {
@@ -87,44 +90,44 @@ pub(super) async fn commit(shared: &Arc<Shared>, held: &Mastership, steps: &[Ste
         });
     }
     let epoch = held.epoch();
-    let term = shared.term(epoch).ok_or(StoreError::NotMaster)?;
+    let (term, newest) = shared.office_of(epoch).ok_or(StoreError::NotMaster)?;
     let ready = parcels(steps).into_iter().map(|parcel| Ready {
         requests: parcel.requests(&shared.keys),
         steps: parcel.steps,
         bytes: parcel.bytes as u64,
     });
-    let writing = Writing { shared: shared.clone(), term, epoch, ready: ready.collect() };
+    let writing = Writing { shared: shared.clone(), term, newest, epoch, ready: ready.collect() };
     // On a task of its own, so that it is carried to its end even if whoever asked for it goes away.
     match tokio::spawn(writing.run()).await {
         Ok(done) => done,
-        Err(error) => Err(StoreError::Failed { why: format!("a commit ended early: {error}") }),
+        Err(error) => Err(unconfirmed(format!("a commit ended early: {error}"))),
     }
 }
 
 struct Writing {
     shared: Arc<Shared>,
     term: Arc<Term>,
+    newest: Arc<Newest>,
     epoch: u64,
     ready: Vec<Ready>,
 }
 
 impl Writing {
     async fn run(self) -> Result<u64, StoreError> {
-        let _turn = self.shared.turn.lock().await;
-        let mut revision = self.shared.revision.load(Ordering::Acquire);
+        let mut newest = self.newest.lock().await;
         let mut any = false;
         for ready in &self.ready {
-            match self.land(ready, revision).await {
+            match self.land(ready, *newest).await {
                 Ok(()) => {}
                 // What went before is there, so that nobody may take this for a commit of which nothing is there.
                 Err(error) if any && !error.outcome_unknown() => return Err(unconfirmed(error.to_string())),
                 Err(error) => return Err(error),
             }
             any = true;
-            revision += ready.steps;
-            self.shared.revision.store(revision, Ordering::Release);
+            *newest += ready.steps;
+            self.shared.revision.fetch_max(*newest, Ordering::AcqRel);
         }
-        Ok(revision)
+        Ok(*newest)
     }
 
     /// Sends one transaction until it is known what became of it.
@@ -152,7 +155,11 @@ impl Writing {
                     return Ok(());
                 }
                 Ok(answer) => return self.explain(&answer, revision, target, is_repeated),
-                Err(Trouble::Final(error)) if is_repeated => return Err(unconfirmed(error.to_string())),
+                Err(Trouble::Final(error)) if is_repeated => {
+                    // The first one may still be on its way, and the next commit could take it for its own.
+                    self.term.lose("etcd did not say whether a write took effect");
+                    return Err(unconfirmed(error.to_string()));
+                }
                 Err(Trouble::Final(error)) => return Err(error),
                 Err(Trouble::Elsewhere(why)) => {
                     if !is_repeated {
@@ -197,12 +204,7 @@ impl Writing {
             return Ok(());
         }
         self.term.lose(format!("the revision in etcd is {stored}, and this server left it at {revision}"));
-        Err(StoreError::Failed {
-            why: format!(
-                "the revision in etcd is {stored}, and this server, which is master, left it at {revision}: somebody else \
-                 writes to the store"
-            ),
-        })
+        Err(StoreError::ForeignWrite { found: stored, left: revision })
     }
 }
 
@@ -218,7 +220,7 @@ fn text(number: u64) -> Bytes {
 }
 
 fn unconfirmed(why: impl Into<String>) -> StoreError {
-    StoreError::Unconfirmed { doing: "waiting for etcd".to_owned(), source: io::Error::other(why.into()) }
+    StoreError::InDoubt { why: why.into() }
 }
 
 #[cfg(test)]
@@ -265,7 +267,7 @@ mod tests {
                 .filter(|step| step.check().is_ok())
                 .collect();
             let mut expected: HashMap<&str, &Op> = HashMap::new();
-            steps.iter().flat_map(|step| &step.ops).for_each(|op| drop(expected.insert(op.key(), op)));
+            steps.iter().flat_map(|step| &step.ops).for_each(|op| _ = expected.insert(op.key(), op));
             let mut left: HashMap<&str, &Op> = HashMap::new();
             let all = parcels(&steps);
             for parcel in &all {

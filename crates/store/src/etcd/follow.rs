@@ -11,10 +11,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream;
 use tokio::sync::mpsc;
+use tokio::time::sleep;
 use tonic::Streaming;
 
 use super::Shared;
-use super::links::{Link, Pauses, Trouble};
+use super::links::{LOGINS_MAX, Link, Pauses, Trouble};
 use super::proto::event::EventType;
 use super::proto::watch_request::RequestUnion;
 use super::proto::{Event, WatchCreateRequest, WatchRequest, WatchResponse};
@@ -22,14 +23,22 @@ use super::requests::{number_of, range};
 use crate::error::StoreError;
 use crate::kv::{Change, Following, Op};
 
-/// How many changes wait for whoever follows. When it is full, etcd keeps the rest.
-const WAITING_MAX: usize = 1_024;
+/// How many changes wait for whoever follows, each as large as a step at most. When it is full, etcd keeps the rest.
+const WAITING_MAX: usize = 128;
+/// After this long without news it is asked whether there is any: a member that hangs says nothing, and neither does a board
+/// on which nothing happens.
+const QUIET_MAX: Duration = Duration::from_secs(2);
+/// How long news of which another member knows may take.
+const LATE_MAX: Duration = Duration::from_millis(500);
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a member has to begin telling.
 const START_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A stream of what happens to some keys.
 pub(super) struct Watching {
     events: Streaming<WatchResponse>,
+    /// Of a transaction of which the rest is still to come.
+    begun: Vec<Event>,
     link: Link,
     shared: Weak<Shared>,
 }
@@ -48,7 +57,7 @@ impl Watching {
             Trouble::Final(error) => error,
             Trouble::Elsewhere(why) => unreachable(why),
         })?;
-        let create = WatchCreateRequest { key, range_end, start_revision: from, progress_notify: false };
+        let create = WatchCreateRequest { key, range_end, start_revision: from, fragment: true };
         let asked = WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
         // The request stream stays open: when it ends, so does the watch.
         let asked = stream::StreamExt::chain(stream::iter([asked]), stream::pending());
@@ -63,9 +72,14 @@ impl Watching {
             unreachable(why)
         };
         match tokio::time::timeout(START_TIMEOUT, started).await {
+            // That is what a token comes to which is not known any more, too.
+            Ok(Ok((_, Some(first)))) if first.canceled && first.cancel_reason.contains("permission denied") => {
+                shared.links.forget_token();
+                Err(StoreError::NotAllowed { doing: doing.to_owned(), why: first.cancel_reason })
+            }
             Ok(Ok((events, Some(first)))) => {
                 refused(&first)?;
-                Ok(Watching { events, link: link.clone(), shared: Arc::downgrade(shared) })
+                Ok(Watching { events, begun: Vec::new(), link: link.clone(), shared: Arc::downgrade(shared) })
             }
             Ok(Ok((_, None))) => Err(failed("the connection ended".to_owned())),
             Ok(Err(status)) => Err(failed(super::links::explain(&status))),
@@ -75,13 +89,19 @@ impl Watching {
 
     /// The next events, of one or several transactions, each whole.
     pub(super) async fn next(&mut self) -> Result<Vec<Event>, StoreError> {
-        match self.events.message().await {
-            Ok(Some(told)) => {
-                refused(&told)?;
-                Ok(told.events)
+        loop {
+            let told = match self.events.message().await {
+                Ok(Some(told)) => told,
+                Ok(None) => return Err(self.broken("the connection ended".to_owned())),
+                Err(status) => return Err(self.broken(super::links::explain(&status))),
+            };
+            refused(&told)?;
+            self.begun.extend(told.events);
+            let whole = if told.fragment { whole(&self.begun) } else { self.begun.len() };
+            if whole > 0 || !told.fragment {
+                let rest = self.begun.split_off(whole);
+                return Ok(std::mem::replace(&mut self.begun, rest));
             }
-            Ok(None) => Err(self.broken("the connection ended".to_owned())),
-            Err(status) => Err(self.broken(super::links::explain(&status))),
         }
     }
 
@@ -91,6 +111,13 @@ impl Watching {
         }
         StoreError::Unreachable { doing: "following the store".to_owned(), why, asked: String::new() }
     }
+}
+
+/// How many of the events are of transactions that have ended: all but those of the last one.
+fn whole(events: &[Event]) -> usize {
+    let at = |event: &Event| event.kv.as_ref().map_or(0, |kv| kv.mod_revision);
+    let Some(last) = events.last().map(at) else { return 0 };
+    events.iter().rposition(|event| at(event) != last).map_or(0, |before| before + 1)
 }
 
 fn refused(told: &WatchResponse) -> Result<(), StoreError> {
@@ -114,33 +141,27 @@ pub(super) async fn follow(shared: &Arc<Shared>) -> Result<Following, StoreError
 }
 
 async fn tell_all(shared: Weak<Shared>, mut from: i64, tell: mpsc::Sender<Result<Change, StoreError>>) {
-    let mut pauses = Pauses::new();
+    let (mut pauses, mut refusals) = (Pauses::new(), 0);
     while let Some(here) = shared.upgrade() {
-        let error = match Watching::start(&here, here.keys.board(), from).await {
-            Ok(mut watching) => {
-                pauses = Pauses::new();
-                drop(here);
-                loop {
-                    let told = tokio::select! {
-                        told = watching.next() => told,
-                        () = tell.closed() => return,
-                    };
-                    match told {
-                        Ok(events) => {
-                            let Some(shared) = shared.upgrade() else { return };
-                            for change in changes(&shared, events, &mut from) {
-                                if tell.send(change).await.is_err() {
-                                    return;
-                                }
-                            }
-                        }
-                        Err(error) => break error,
-                    }
+        let started = Watching::start(&here, here.keys.board(), from).await;
+        drop(here);
+        let error = match started {
+            Ok(watching) => {
+                (pauses, refusals) = (Pauses::new(), 0);
+                match tell_from(watching, &shared, &mut from, &tell).await {
+                    Some(error) => error,
+                    None => return,
                 }
             }
             Err(error) => error,
         };
-        if !matches!(error, StoreError::Unreachable { .. }) {
+        refusals += u32::from(matches!(error, StoreError::NotAllowed { .. }));
+        let is_passing = match error {
+            StoreError::Unreachable { .. } => true,
+            StoreError::NotAllowed { .. } => refusals < LOGINS_MAX,
+            _ => false,
+        };
+        if !is_passing {
             let _ = tell.send(Err(error)).await;
             return;
         }
@@ -148,6 +169,55 @@ async fn tell_all(shared: Weak<Shared>, mut from: i64, tell: mpsc::Sender<Result
         tokio::select! {
             () = pauses.next() => {}
             () = tell.closed() => return,
+        }
+    }
+}
+
+/// Tells what one member tells, until it does no more. `None` when nobody listens.
+async fn tell_from(
+    mut watching: Watching,
+    shared: &Weak<Shared>,
+    from: &mut i64,
+    tell: &mpsc::Sender<Result<Change, StoreError>>,
+) -> Option<StoreError> {
+    let mut quiet_max = QUIET_MAX;
+    loop {
+        let told = tokio::select! {
+            told = watching.next() => told,
+            () = tell.closed() => return None,
+            () = sleep(quiet_max) => {
+                if quiet_max == LATE_MAX {
+                    return Some(watching.broken("a member does not tell what has happened".to_owned()));
+                }
+                if shared.upgrade()?.has_news(&watching.link, *from).await {
+                    quiet_max = LATE_MAX;
+                }
+                continue;
+            }
+        };
+        quiet_max = QUIET_MAX;
+        match told {
+            Ok(events) => {
+                for change in changes(&*shared.upgrade()?, events, from) {
+                    tell.send(change).await.ok()?;
+                }
+            }
+            Err(error) => return Some(error),
+        }
+    }
+}
+
+impl Shared {
+    /// Whether something was committed at etcd's revision `from` or later; or whether `link` is not worth listening to.
+    async fn has_news(&self, link: &Link, from: i64) -> bool {
+        let asked = range(self.keys.revision(), Bytes::new(), 1);
+        let found = self.links.ask_within(QUESTION_TIMEOUT, "following the store", |link| {
+            let asked = asked.clone();
+            async move { link.kv().range(asked).await }
+        });
+        match found.await {
+            Ok(found) => found.kvs.first().is_some_and(|newest| newest.mod_revision >= from),
+            Err(_) => !self.links.is_in_use(link),
         }
     }
 }
@@ -178,4 +248,20 @@ fn changes(shared: &Shared, events: Vec<Event>, from: &mut i64) -> Vec<Result<Ch
     }
     all.extend(open.map(|(_, change)| Ok(change)));
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::proto::KeyValue;
+    use super::*;
+
+    #[test]
+    fn the_last_transaction_of_a_fragment_is_not_whole() {
+        let event = |at: &i64| Event { r#type: 0, kv: Some(KeyValue { mod_revision: *at, ..KeyValue::default() }) };
+        let rows: [(&[i64], usize); 5] = [(&[], 0), (&[4], 0), (&[4, 4], 0), (&[3, 4], 1), (&[3, 3, 4, 5, 5], 3)];
+        for (revisions, expected) in rows {
+            let events: Vec<Event> = revisions.iter().map(event).collect();
+            assert_eq!(whole(&events), expected, "{revisions:?}");
+        }
+    }
 }

@@ -56,10 +56,16 @@ impl Shared {
         }
     }
 
-    /// Asks once for the lease to go on. `None` when it has ended.
-    pub(super) async fn renew(&self, id: i64, doing: &str) -> Result<Option<Duration>, Trouble> {
-        let renewed = self.links.ask_once(doing, |link| renewed(link, id)).await?;
-        Ok(Some(renewed.ttl).filter(|ttl| *ttl > 0).map(duration))
+    /// Asks once for the lease to go on: for how long, and in which term of etcd's leader. `None` when it has ended.
+    pub(super) async fn renew(
+        &self,
+        id: i64,
+        doing: &str,
+        limit: Duration,
+    ) -> Result<Option<(Duration, u64)>, Trouble> {
+        let renewed = self.links.ask_within(limit, doing, |link| renewed(link, id)).await?;
+        let raft_term = renewed.header.map_or(0, |header| header.raft_term);
+        Ok((renewed.ttl > 0).then(|| (duration(renewed.ttl), raft_term)))
     }
 }
 

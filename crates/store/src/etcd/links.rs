@@ -27,17 +27,17 @@ use super::verdict::{Verdict, judge};
 use crate::error::StoreError;
 
 /// How long one member has for one answer before another is asked.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Members refuse to be asked for a sign of life more often than every 5 s.
 const SIGN_OF_LIFE_INTERVAL: Duration = Duration::from_secs(6);
 const SIGN_OF_LIFE_TIMEOUT: Duration = Duration::from_secs(3);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
-/// An answer holds a page of records, each of which may be as large as etcd takes them.
-const ANSWER_BYTES_MAX: usize = 512 * 1024 * 1024;
+/// What one answer may take in memory. A page that is larger is asked for in smaller parts.
+pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// How often a call gets a new token before the user is taken for unknown.
-const LOGINS_MAX: u32 = 3;
+pub(super) const LOGINS_MAX: u32 = 3;
 
 type Line = InterceptedService<Channel, Ticket>;
 
@@ -47,7 +47,8 @@ pub(super) struct Links {
     /// Which member is asked.
     current: AtomicUsize,
     user: Option<super::User>,
-    token: Mutex<Option<MetadataValue<Ascii>>>,
+    /// `Some(None)` where etcd asks for none.
+    token: Mutex<Option<Option<MetadataValue<Ascii>>>>,
     /// The cluster that answered first; 0 before.
     cluster_id: AtomicU64,
 }
@@ -164,7 +165,10 @@ impl Links {
         self.members.len()
     }
 
-    fn unreachable(&self, doing: &str, why: String) -> StoreError {
+    /// With the reason that each member has, as far as it was asked.
+    fn unreachable(&self, doing: &str, reasons: &[Option<String>]) -> StoreError {
+        let reason = |(member, why): (&Member, &Option<String>)| Some(format!("{}: {}", member.url, why.as_ref()?));
+        let why = self.members.iter().zip(reasons).filter_map(reason).collect::<Vec<_>>().join(", ");
         StoreError::Unreachable { doing: doing.to_owned(), why, asked: self.asked() }
     }
 
@@ -180,15 +184,28 @@ impl Links {
         F: Future<Output = Result<Response<T>, Status>>,
     {
         let until = Instant::now() + patience;
-        let mut pauses = Pauses::new();
+        let (mut pauses, mut mistrusted) = (Pauses::new(), 0);
+        let mut reasons = vec![None; self.members.len()];
         loop {
+            let at = self.current.load(Ordering::Relaxed) % self.members.len();
             let why = match self.ask_once(doing, &ask).await {
                 Ok(answer) => return Ok(answer),
                 Err(Trouble::Final(error)) => return Err(error),
                 Err(Trouble::Elsewhere(why)) => why,
             };
+            // Members are asked in turn, so as many in a row are all of them. One that closes the connection may do so before
+            // its reason has arrived.
+            mistrusted = match &why {
+                why if is_mistrust(why) => mistrusted + 1,
+                why if why.contains("connection closed") => mistrusted,
+                _ => 0,
+            };
+            if mistrusted == self.members.len() {
+                return Err(StoreError::NotAllowed { doing: doing.to_owned(), why });
+            }
+            reasons[at] = Some(why);
             if Instant::now() >= until {
-                return Err(self.unreachable(doing, why));
+                return Err(self.unreachable(doing, &reasons));
             }
             pauses.next().await;
         }
@@ -200,11 +217,25 @@ impl Links {
         T: Answer,
         F: Future<Output = Result<Response<T>, Status>>,
     {
+        self.ask_within(ANSWER_TIMEOUT, doing, ask).await
+    }
+
+    pub(super) async fn ask_within<T, F>(
+        &self,
+        limit: Duration,
+        doing: &str,
+        ask: impl Fn(Link) -> F,
+    ) -> Result<T, Trouble>
+    where
+        T: Answer,
+        F: Future<Output = Result<Response<T>, Status>>,
+    {
+        let limit = limit.min(ANSWER_TIMEOUT);
         let mut logins = 0;
         loop {
             let link = self.link(doing).await?;
             let at = link.at;
-            match timeout(ANSWER_TIMEOUT, ask(link)).await {
+            match timeout(limit, ask(link)).await {
                 Ok(Ok(answer)) => {
                     let answer = answer.into_inner();
                     self.check_cluster(at, answer.header()).map_err(Trouble::Final)?;
@@ -214,7 +245,7 @@ impl Links {
                     Verdict::Final(error) => return Err(Trouble::Final(error)),
                     Verdict::Elsewhere => {
                         self.leave(at);
-                        return Err(Trouble::Elsewhere(explain(&status)));
+                        return Err(Trouble::Elsewhere(with_advice(&self.members[at].url, explain(&status))));
                     }
                     Verdict::LogIn if self.user.is_some() && logins < LOGINS_MAX => {
                         logins += 1;
@@ -227,8 +258,7 @@ impl Links {
                 },
                 Err(_) => {
                     self.leave(at);
-                    let url = &self.members[at].url;
-                    return Err(Trouble::Elsewhere(format!("{url} did not answer within {ANSWER_TIMEOUT:?}")));
+                    return Err(Trouble::Elsewhere(format!("no answer within {limit:?}")));
                 }
             }
         }
@@ -245,8 +275,8 @@ impl Links {
         let known = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let token = match (&self.user, known) {
             (None, _) => None,
-            (Some(_), Some(token)) => Some(token),
-            (Some(user), None) => Some(self.log_in(at, channel.clone(), user, doing).await?),
+            (Some(_), Some(token)) => token,
+            (Some(user), None) => self.log_in(at, channel.clone(), user, doing).await?,
         };
         Ok(Link { at, channel, ticket: Ticket { token } })
     }
@@ -257,29 +287,38 @@ impl Links {
         channel: Channel,
         user: &super::User,
         doing: &str,
-    ) -> Result<MetadataValue<Ascii>, Trouble> {
+    ) -> Result<Option<MetadataValue<Ascii>>, Trouble> {
         let asked = AuthenticateRequest { name: user.name.clone(), password: user.password.to_string() };
         let answer = timeout(ANSWER_TIMEOUT, AuthClient::new(channel).authenticate(asked)).await;
         let refused = |why: String| {
             Trouble::Final(StoreError::NotAllowed { doing: format!("logging in as {} for {doing}", user.name), why })
         };
-        let token = match answer {
-            Ok(Ok(answer)) => answer.into_inner().token,
+        let token: Option<MetadataValue<Ascii>> = match answer {
+            Ok(Ok(answer)) => {
+                let token = answer.into_inner().token;
+                Some(token.parse().map_err(|_| refused("its token is not one".to_owned()))?)
+            }
+            Ok(Err(status)) if status.message().contains("authentication is not enabled") => {
+                tracing::warn!(
+                    user = user.name,
+                    "etcd does not ask for users at the moment: everybody may do everything"
+                );
+                None
+            }
             Ok(Err(status)) => {
                 return Err(match judge(doing, &status) {
                     Verdict::Elsewhere => {
                         self.leave(at);
-                        Trouble::Elsewhere(explain(&status))
+                        Trouble::Elsewhere(with_advice(&self.members[at].url, explain(&status)))
                     }
                     Verdict::Final(_) | Verdict::LogIn => refused(explain(&status)),
                 });
             }
             Err(_) => {
                 self.leave(at);
-                return Err(Trouble::Elsewhere(format!("{} did not answer", self.members[at].url)));
+                return Err(Trouble::Elsewhere(format!("no answer within {ANSWER_TIMEOUT:?}")));
             }
         };
-        let token: MetadataValue<Ascii> = token.parse().map_err(|_| refused("its token is not one".to_owned()))?;
         *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
         Ok(token)
     }
@@ -292,6 +331,10 @@ impl Links {
     pub(super) fn leave(&self, at: usize) {
         let next = (at + 1) % self.members.len();
         let _ = self.current.compare_exchange(at, next, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_in_use(&self, link: &Link) -> bool {
+        self.current.load(Ordering::Relaxed) % self.members.len() == link.at
     }
 
     pub(super) fn leave_link(&self, link: &Link) {
@@ -336,7 +379,12 @@ impl Member {
             .keep_alive_timeout(SIGN_OF_LIFE_TIMEOUT)
             .keep_alive_while_idle(true)
             .http2_adaptive_window(true);
-        if let Some(tls) = tls.filter(|_| url.starts_with("https://")) {
+        if url.starts_with("https://") {
+            let Some(tls) = tls else {
+                let doing = format!("preparing the connection to {url}");
+                let why = "it speaks TLS, and there is no certificate of an authority to know it by".to_owned();
+                return Err(StoreError::NotAllowed { doing, why });
+            };
             endpoint = endpoint.tls_config(tls.clone()).map_err(|error| wrong(&error))?;
         }
         Ok(Member { url: url.to_owned(), channel: endpoint.connect_lazy() })
@@ -359,11 +407,40 @@ fn tls_config(files: &super::TlsFiles) -> Result<ClientTlsConfig, StoreError> {
 }
 
 pub(super) fn explain(status: &Status) -> String {
-    let mut text = status.message().to_owned();
-    if let Some(source) = status.source() {
-        let _ = write!(text, ": {}", chain(source));
+    let why = match status.source() {
+        Some(source) => format!("{}: {}", status.message(), chain(source)),
+        None => status.message().to_owned(),
+    };
+    // Each layer repeats what the one below said, or says that it failed.
+    let mut parts: Vec<&str> = Vec::new();
+    for part in
+        why.split(": ").filter(|part| !part.is_empty() && !["transport error", "connection error"].contains(part))
+    {
+        if !parts.contains(&part) {
+            parts.push(part);
+        }
     }
-    if text.is_empty() { format!("{:?}", status.code()) } else { text }
+    if parts.is_empty() { format!("{:?}", status.code()) } else { parts.join(": ") }
+}
+
+/// Whether it is one of the sentences of the TLS library about certificates, its own or those that the other side sent.
+fn is_mistrust(why: &str) -> bool {
+    why.contains("peer certificate") || why.contains("received fatal alert")
+}
+
+/// What may be the matter, where the two sides do not even understand each other.
+fn with_advice(url: &str, why: String) -> String {
+    let says = |texts: &[&str]| texts.iter().any(|text| why.contains(text));
+    if url.starts_with("https://") {
+        if says(&["handshake eof", "corrupt message"]) {
+            return format!("{why}; if this member does not speak TLS, its endpoint begins with http://");
+        }
+    } else if says(&["broken pipe", "connection closed", "connection reset", "reset by peer"]) {
+        return "the connection was closed before there was an answer; if this member speaks TLS, its endpoint begins with \
+                https://"
+            .to_owned();
+    }
+    why
 }
 
 fn chain(error: &dyn Error) -> String {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-use super::links::Trouble;
+use super::links::{ANSWER_TIMEOUT, Trouble};
 use super::proto::{KeyValue, RequestOp, TxnRequest, TxnResponse};
 use super::requests::{delete, found, has_lease, is_absent, put, range, read, was_changed_at};
 use super::{PATIENCE, Shared};
@@ -45,9 +45,18 @@ pub(super) async fn claim(shared: &Arc<Shared>, claim: &Claim) -> Result<Claimed
             what: "the key of a claim in etcd begins with a slash, and this one does not",
         });
     }
-    if let Some(kept) = shared.leases.of(claim) {
-        if renew(shared, &kept, claim).await? {
-            return Ok(Claimed::Mine);
+    if let Some(kept) = shared.leases.of(claim)
+        && renew(shared, &kept, claim).await?
+    {
+        return Ok(Claimed::Mine);
+    }
+    // Whoever waits for somebody else's asks again and again, which should cost a read and nothing more.
+    let found = shared.range("claiming a key", range(shared.keys.claim(&claim.key), Bytes::new(), 1)).await?;
+    if let Some(stored) = found.kvs.first() {
+        let held = unpacked(&claim.key, stored)?;
+        if held.owner != claim.owner {
+            shared.leases.kept().remove(&claim.key);
+            return Ok(Claimed::Theirs(held));
         }
     }
     let lease = shared.grant("claiming a key", claim.ttl, PATIENCE).await?;
@@ -65,7 +74,7 @@ pub(super) async fn claim(shared: &Arc<Shared>, claim: &Claim) -> Result<Claimed
 
 /// Whether the claim is still there and goes on.
 async fn renew(shared: &Arc<Shared>, kept: &Kept, claim: &Claim) -> Result<bool, StoreError> {
-    match shared.renew(kept.lease, "renewing a claim").await {
+    match shared.renew(kept.lease, "renewing a claim", ANSWER_TIMEOUT).await {
         Ok(Some(_)) => {}
         Ok(None) => return Ok(false),
         Err(Trouble::Final(error)) => return Err(error),
@@ -115,11 +124,11 @@ async fn acquire(shared: &Arc<Shared>, claim: &Claim, lease: i64) -> Result<Clai
 pub(super) async fn release(shared: &Arc<Shared>, key: &str, owner: &str) -> Result<(), StoreError> {
     let stored_key = shared.keys.claim(key);
     let found = shared.range("giving a claim back", range(stored_key.clone(), Bytes::new(), 1)).await?;
-    if let Some(stored) = found.kvs.first() {
-        if unpacked(key, stored)?.owner == owner {
-            let unchanged = was_changed_at(stored_key.clone(), stored.mod_revision);
-            transact(shared, vec![unchanged], vec![delete(stored_key)], Vec::new()).await?;
-        }
+    if let Some(stored) = found.kvs.first()
+        && unpacked(key, stored)?.owner == owner
+    {
+        let unchanged = was_changed_at(stored_key.clone(), stored.mod_revision);
+        transact(shared, vec![unchanged], vec![delete(stored_key)], Vec::new()).await?;
     }
     let mut kept = shared.leases.kept();
     if kept.get(key).is_some_and(|kept| kept.claim.owner == owner) {

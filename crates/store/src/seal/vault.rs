@@ -8,8 +8,8 @@
 //! How often the active key has sealed is written to the ledger with the first step that has room, in the same commit, so
 //! the number is never behind what is durable but for steps that are full to the brim, which the next commit makes up for.
 //!
-//! What the vault knows of marker and ledger follows what is committed through it. Only the writer commits, one group at a
-//! time, so what it knows is what is durable.
+//! What the vault knows of marker and ledger follows what is committed through it, and on a node that waits what it hears
+//! of others. Only the writer of the master commits, one group at a time, so what it knows is what is durable.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ use super::keyring::{Keyring, Unopened};
 use super::ledger::{LEDGER_ROOT, Ledger, LedgerEntry, MARKER_KEY, hex, put_entry};
 use crate::claims::{Claim, Claimed, Held};
 use crate::error::StoreError;
-use crate::kv::{BoxFuture, Mastership, Op, Page, STORED_OPS_MAX, Step, Store};
+use crate::kv::{BoxFuture, Change, Mastership, Op, Page, STORED_OPS_MAX, Step, Store};
 use crate::root::Unknown;
 use crate::standing::Standing;
 
@@ -99,7 +99,10 @@ impl Vault {
         self.census.is_stale(key, self.keyring().active().as_str())
     }
 
-    /// Forgets the census. Until [`Vault::counted`], every record that is read is counted; nobody may commit meanwhile.
+    /// Forgets the census. Until [`Vault::counted`], every record that is read is counted. A record has one mark, whoever sets
+    /// it last, so others may commit meanwhile if all they did since is then told to [`Vault::heard`], in order: where they
+    /// changed something their word comes last, and elsewhere what was read is right. Nobody commits through this vault, and
+    /// nothing is told to it, until it is counted.
     pub fn count_what_is_read(&self) {
         self.census.clear();
         self.counting.store(true, Ordering::Release);
@@ -107,6 +110,24 @@ impl Vault {
 
     pub fn counted(&self) {
         self.counting.store(false, Ordering::Release);
+    }
+
+    /// What others committed, opened as far as it can be. From now on it counts, and marker and ledger are what it says.
+    pub fn heard(&self, change: &Change) -> Change {
+        let keyring = self.keyring();
+        let opened = |op: &Op| {
+            self.note(op);
+            match op {
+                Op::Put { key, value } => Op::Put { key: key.clone(), value: opened(&keyring, key, value.clone()) },
+                Op::Delete { .. } => op.clone(),
+            }
+        };
+        Change { revision: change.revision, ops: change.ops.iter().map(opened).collect() }
+    }
+
+    /// The ledger as it was read from the store anew. For a node that waits: it has sealed nothing that is not in there.
+    pub fn learn(&self, ledger: Ledger) {
+        *self.known() = ledger;
     }
 
     /// Why a value that lies under `key` cannot be opened, if it is a sealed one and cannot.
@@ -175,14 +196,10 @@ impl Vault {
     }
 
     fn open(&self, keyring: &Keyring, key: &str, value: Bytes) -> Bytes {
-        let Some(place) = Place::of(key) else { return value };
-        if self.counting.load(Ordering::Acquire) {
+        if Place::of(key).is_some() && self.counting.load(Ordering::Acquire) {
             self.census.put(key, &value);
         }
-        if !envelope::is_sealed(&value) {
-            return value;
-        }
-        keyring.open(place, &value).unwrap_or(value)
+        opened(keyring, key, value)
     }
 
     fn sealed(&self, steps: &[Step]) -> Vec<Step> {
@@ -229,27 +246,41 @@ impl Vault {
     }
 
     /// What is durable now is what is known.
-    fn note(&self, steps: &[Step]) {
-        for op in steps.iter().flat_map(|step| &step.ops) {
-            let key = op.key();
-            if Place::of(key).is_some() {
-                match op {
-                    Op::Put { value, .. } => self.census.put(key, value),
-                    Op::Delete { .. } => self.census.remove(key),
-                }
-            } else if key == MARKER_KEY {
-                self.known().marker = match op {
-                    Op::Put { value, .. } => Some(String::from_utf8_lossy(value).into_owned()),
-                    Op::Delete { .. } => None,
-                };
-            } else if let (Some(name), Op::Put { value, .. }) = (key.strip_prefix(LEDGER_ROOT), op) {
-                let Ok(stored) = serde_json::from_slice::<LedgerEntry>(value) else { continue };
-                let mut known = self.known();
-                let counted = known.entries.get(name).filter(|entry| entry.check == stored.check);
-                let writes = counted.map_or(0, |entry| entry.writes).max(stored.writes);
-                known.entries.insert(name.to_owned(), LedgerEntry { writes, ..stored });
+    fn note(&self, op: &Op) {
+        let key = op.key();
+        if Place::of(key).is_some() {
+            match op {
+                Op::Put { value, .. } => self.census.put(key, value),
+                Op::Delete { .. } => self.census.remove(key),
             }
+        } else if key == MARKER_KEY {
+            self.known().marker = match op {
+                Op::Put { value, .. } => Some(String::from_utf8_lossy(value).into_owned()),
+                Op::Delete { .. } => None,
+            };
+        } else if let Some(name) = key.strip_prefix(LEDGER_ROOT) {
+            self.note_entry(name, op);
         }
+    }
+
+    fn note_entry(&self, name: &str, op: &Op) {
+        let mut known = self.known();
+        let Op::Put { value, .. } = op else {
+            known.entries.remove(name);
+            return;
+        };
+        let Ok(stored) = serde_json::from_slice::<LedgerEntry>(value) else { return };
+        let counted = known.entries.get(name).filter(|entry| entry.check == stored.check);
+        let writes = counted.map_or(0, |entry| entry.writes).max(stored.writes);
+        known.entries.insert(name.to_owned(), LedgerEntry { writes, ..stored });
+    }
+}
+
+/// What cannot be opened stays as it lies there.
+fn opened(keyring: &Keyring, key: &str, value: Bytes) -> Bytes {
+    match Place::of(key).filter(|_| envelope::is_sealed(&value)) {
+        Some(place) => keyring.open(place, &value).unwrap_or(value),
+        None => value,
     }
 }
 
@@ -309,9 +340,13 @@ impl Store for Vault {
         Box::pin(async move {
             let sealed = self.sealed(steps);
             let revision = self.inner.commit(held, &sealed).await?;
-            self.note(&sealed);
+            sealed.iter().flat_map(|step| &step.ops).for_each(|op| self.note(op));
             Ok(revision)
         })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.inner.close()
     }
 
     fn forget_superseded(&self) -> BoxFuture<'_, Result<(), StoreError>> {

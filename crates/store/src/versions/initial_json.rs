@@ -26,6 +26,7 @@ mod to_json;
 use std::fmt;
 
 use bytes::Bytes;
+pub use keys::subject;
 pub use load::Loader;
 
 use crate::record::DataVersion;

@@ -27,6 +27,7 @@ use bytes::Bytes;
 
 pub use change::change;
 pub use convert::ConvertError;
+pub use keys::subject;
 pub use load::Loader;
 pub use step::{down, up};
 

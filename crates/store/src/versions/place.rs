@@ -3,15 +3,21 @@
 //! Promise: a name can hold any character, also a slash, and has exactly one spelling in a key. Asking whether a record
 //! lies where it should allocates nothing, because every record that is loaded is asked.
 
+use std::borrow::Cow;
 use std::fmt::{self, Display, Write};
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Letters, digits and these stay as they are, so that a usual guid reads in a key as it does elsewhere.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 pub(crate) fn escaped(name: &str) -> impl Display + '_ {
     utf8_percent_encode(name, ESCAPED)
+}
+
+/// A name as it was before it was escaped. `None` for what is not text then.
+pub(crate) fn unescaped(name: &str) -> Option<String> {
+    percent_decode_str(name).decode_utf8().ok().map(Cow::into_owned)
 }
 
 /// Whether this is the place that `key` names. Displaying a place gives its key.
@@ -44,5 +50,7 @@ mod tests {
             assert_eq!(is_at(&place, key), expected, "{key}");
         }
         assert!(!is_at(&place, "/task/a%2F"));
+        assert_eq!(unescaped("cf%20apps%2F%C3%BC%25").as_deref(), Some("cf apps/ü%"));
+        assert_eq!(unescaped("%FF"), None);
     }
 }

@@ -20,6 +20,7 @@ mod step;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+pub use keys::subject;
 pub use load::Loader;
 
 pub use step::{down, up};

@@ -19,6 +19,7 @@ mod step;
 
 use bytes::Bytes;
 
+pub use keys::subject;
 pub use load::Loader;
 pub use step::{down, up};
 

@@ -226,6 +226,24 @@ proptest! {
     }
 
     #[test]
+    fn every_key_names_its_entity(entity in any_entity()) {
+        let expected = match &entity {
+            Entity::Desired(lrp) => Subject::Desired(lrp.process_guid.to_string()),
+            Entity::Actual(lrp) => {
+                let guid = lrp.key.process_guid.to_string();
+                Subject::Actual { guid, index: lrp.key.index, presence: lrp.presence }
+            }
+            Entity::Task(task) => Subject::Task(task.guid.to_string()),
+            Entity::Domain(domain) => Subject::Domain(domain.name.to_string()),
+        };
+        for version in Version::ALL.iter().copied() {
+            for (key, _) in records(version, entity.as_ref()).0 {
+                prop_assert_eq!(subject(version, &key), Some(expected.clone()), "{}", key);
+            }
+        }
+    }
+
+    #[test]
     fn losses_are_named_exactly_when_there_are_any(entity in any_entity()) {
         for version in Version::ALL.iter().copied() {
             let (written, lost) = records(version, entity.as_ref());

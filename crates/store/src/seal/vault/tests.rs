@@ -149,6 +149,57 @@ async fn what_cannot_be_opened_comes_up_as_it_lies_there_and_is_explained() {
 }
 
 #[tokio::test]
+async fn what_others_commit_is_opened_and_known_as_if_it_were_ones_own() {
+    let store = Memory::new();
+    let (master, held) = begun(&store, &["A"]).await;
+    master.commit(&held, &[put(&[("/v1/a", "{a}"), ("/v1/b", "{b}")])]).await.unwrap();
+    let standby = vault(&store, &["A", "B"]).await;
+    standby.count_what_is_read();
+    standby.scan("/v", None, 10).await.unwrap();
+    standby.counted();
+
+    let aside = "/quarantine/00000000000000000007/v1/d";
+    let mut step = put(&[("/v1/a", "{new}"), ("/v1/c", "0007C:"), (aside, "{d}"), ("/version", "{}")]);
+    step.delete("/v1/b");
+    master.commit(&held, &[step]).await.unwrap();
+    let mut done = Step::default();
+    master.finish(&mut done);
+    done.put("/keys/old", master.ledger().entries["A"].to_json());
+    master.commit(&held, &[done]).await.unwrap();
+    let below = async |key: &str| store.get(key).await.unwrap().unwrap();
+    let put = async |key: &str| Op::Put { key: key.into(), value: below(key).await };
+    let mut ops = vec![Op::Delete { key: "/v1/b".into() }];
+    for key in ["/v1/a", "/v1/c", aside, "/version", "/encryption-key", "/keys/A", "/keys/old"] {
+        ops.push(put(key).await);
+    }
+    let heard = standby.heard(&Change { revision: 9, ops });
+    let value = |key: &str| {
+        heard.ops.iter().find_map(|op| match op {
+            Op::Put { key: put, value } if put == key => Some(value.clone()),
+            _ => None,
+        })
+    };
+    assert_eq!((heard.revision, &heard.ops[0]), (9, &Op::Delete { key: "/v1/b".into() }));
+    let values = ["/v1/a", "/v1/c", aside, "/version"].map(|key| value(key).unwrap());
+    assert_eq!(values, ["{new}", "0007C:", "{d}", "{}"]);
+    let counted = |vault: &Vault| {
+        let mut counts: Vec<Count> = vault.counts().into_iter().filter(|count| count.records > 0).collect();
+        counts.sort_by(|a, b| a.key.cmp(&b.key));
+        counts
+    };
+    assert_eq!(counted(&standby), counted(&master));
+    assert_eq!(standby.ledger(), read_ledger(&store).await.unwrap());
+
+    standby.heard(&Change {
+        revision: 10,
+        ops: ["/keys/old", "/encryption-key"].map(|key| Op::Delete { key: key.into() }).into(),
+    });
+    assert_eq!((standby.ledger().marker, standby.ledger().entries.len()), (None, 1));
+    standby.learn(read_ledger(&store).await.unwrap());
+    assert_eq!(standby.ledger(), read_ledger(&store).await.unwrap(), "what is read anew replaces what was known");
+}
+
+#[tokio::test]
 async fn what_was_moved_aside_still_opens_there() {
     let store = Memory::new();
     let (vault, held) = begun(&store, &["A"]).await;

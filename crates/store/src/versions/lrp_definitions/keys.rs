@@ -2,8 +2,11 @@
 
 use std::fmt::{self, Display};
 
+use model::Presence;
+
 use super::{ROOT, records};
-use crate::versions::place::escaped;
+use crate::versions::Subject;
+use crate::versions::place::{escaped, is_at, unescaped};
 
 /// The key of one record, not yet written out. Displaying it gives the key.
 #[derive(Clone, Copy, Debug)]
@@ -73,11 +76,47 @@ impl Kind {
     }
 }
 
+/// What a record with this key belongs to. `None` for a key that names nothing, or spells its names in another way.
+pub fn subject(key: &str) -> Option<Subject> {
+    let (kind, rest) = key.strip_prefix(ROOT)?.split_once('/')?;
+    let names: Vec<&str> = rest.split('/').collect();
+    let (subject, is_there) = match (kind, &names[..]) {
+        ("desired", ["schedule", guid]) => {
+            let guid = unescaped(guid)?;
+            let is_there = is_at(&Place::Schedule(&guid), key);
+            (Subject::Desired(guid), is_there)
+        }
+        ("desired", ["definition", guid, number]) => {
+            let guid = unescaped(guid)?;
+            let is_there = is_at(&Place::Definition(&guid, number.parse().ok()?), key);
+            (Subject::Desired(guid), is_there)
+        }
+        ("actual", [guid, index, name]) => {
+            let (guid, index) = (unescaped(guid)?, index.parse().ok()?);
+            let presences = [Presence::Ordinary, Presence::Evacuating, Presence::Suspect];
+            let (number, of) = (1..).zip(presences).find(|(number, _)| presence(*number) == *name)?;
+            let is_there = is_at(&Place::Actual(&guid, index, presence(number)), key);
+            (Subject::Actual { guid, index, presence: of }, is_there)
+        }
+        ("task", [guid]) => {
+            let guid = unescaped(guid)?;
+            let is_there = is_at(&Place::Task(&guid), key);
+            (Subject::Task(guid), is_there)
+        }
+        ("domain", [name]) => {
+            let name = unescaped(name)?;
+            let is_there = is_at(&Place::Domain(&name), key);
+            (Subject::Domain(name), is_there)
+        }
+        _ => return None,
+    };
+    is_there.then_some(subject)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::kv::KEY_BYTES_MAX;
-    use crate::versions::place::is_at;
     use crate::versions::lrp_definitions::NUMBER;
     use crate::versions::lrp_definitions::check::ID_BYTES_MAX;
 
@@ -129,5 +168,29 @@ mod tests {
         assert_eq!(Kind::of("/v1794700800/desired/schedule/x"), Some(Kind::Schedule));
         assert_eq!(Kind::of("/v1794700800/desired/other/x"), None);
         assert_eq!(Kind::of("/v1442529337/task/x"), None);
+    }
+
+    #[test]
+    fn a_key_tells_what_it_belongs_to() {
+        let check = |key: &str, expected: Option<Subject>| assert_eq!(subject(key), expected, "{key}");
+        let row = |guid: &str, index, presence| Subject::Actual { guid: guid.into(), index, presence };
+        check("/v1794700800/desired/schedule/a%2Fb", Some(Subject::Desired("a/b".into())));
+        check("/v1794700800/desired/definition/a%2Fb/0000000012", Some(Subject::Desired("a/b".into())));
+        check("/v1794700800/desired/schedule/", Some(Subject::Desired(String::new())));
+        check("/v1794700800/actual/g/-3/ordinary", Some(row("g", -3, Presence::Ordinary)));
+        check("/v1794700800/actual/g%20h/0/evacuating", Some(row("g h", 0, Presence::Evacuating)));
+        check("/v1794700800/actual/g/7/suspect", Some(row("g", 7, Presence::Suspect)));
+        check("/v1794700800/task/t", Some(Subject::Task("t".into())));
+        check("/v1794700800/domain/%C3%BC", Some(Subject::Domain("ü".into())));
+        // Another spelling is another key, and nothing belongs there.
+        for below in [
+            "desired/run/g", "desired/definition/g/12", "desired/definition/g/00000000012", "desired/definition/g", "desired/schedule/a%2fb", "desired/schedule/a/b", "desired/g",
+            "task/a%2fb", "task/a/b", "task/%61", "task/%FF", "actual/g/03/ordinary", "actual/g/+3/ordinary",
+            "actual/g/3/unknown", "actual/g/3/instance", "actual/g/x/ordinary", "actual/g/3", "actual/g", "desired", "other/x", "",
+        ] {
+            check(&format!("/v1794700800/{below}"), None);
+        }
+        check("/v7/task/t", None);
+        check("/version", None);
     }
 }

@@ -3,8 +3,11 @@
 
 use std::borrow::Cow;
 
+use model::Presence;
+
 use super::ROOT;
-use crate::versions::place::escaped;
+use crate::versions::Subject;
+use crate::versions::place::{escaped, unescaped};
 
 pub(super) fn desired(guid: &str) -> String {
     format!("{ROOT}desired/{}", escaped(guid))
@@ -57,6 +60,38 @@ impl Kind {
     }
 }
 
+/// What a record with this key belongs to. `None` for a key that names nothing, or spells its names in another way.
+pub fn subject(key: &str) -> Option<Subject> {
+    let (kind, rest) = key.strip_prefix(ROOT)?.split_once('/')?;
+    let names: Vec<&str> = rest.split('/').collect();
+    let (subject, place) = match (kind, &names[..]) {
+        ("desired", [guid]) => {
+            let guid = unescaped(guid)?;
+            let place = desired(&guid);
+            (Subject::Desired(guid), place)
+        }
+        ("actual", [guid, index, name]) => {
+            let (guid, index) = (unescaped(guid)?, index.parse().ok()?);
+            let number = (0..).zip(PRESENCES).find(|(_, known)| known == name)?.0;
+            let place = actual(&guid, index, number);
+            let presence = [Presence::Ordinary, Presence::Evacuating, Presence::Suspect][number as usize];
+            (Subject::Actual { guid, index, presence }, place)
+        }
+        ("task", [guid]) => {
+            let guid = unescaped(guid)?;
+            let place = task(&guid);
+            (Subject::Task(guid), place)
+        }
+        ("domain", [name]) => {
+            let name = unescaped(name)?;
+            let place = domain(&name);
+            (Subject::Domain(name), place)
+        }
+        _ => return None,
+    };
+    (place == key).then_some(subject)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,5 +114,27 @@ mod tests {
         assert_eq!(Kind::of("/v1441411196/domain/d"), Some(Kind::Domain));
         assert_eq!(Kind::of("/v1441411196/desired_lrp/run/x"), None);
         assert_eq!(Kind::of("/v1/task/x"), None);
+    }
+
+    #[test]
+    fn a_key_tells_what_it_belongs_to() {
+        let check = |key: &str, expected: Option<Subject>| assert_eq!(subject(key), expected, "{key}");
+        let row = |guid: &str, index, presence| Subject::Actual { guid: guid.into(), index, presence };
+        check("/v1441411196/desired/a%2Fb", Some(Subject::Desired("a/b".into())));
+        check("/v1441411196/desired/", Some(Subject::Desired(String::new())));
+        check("/v1441411196/actual/g/-3/instance", Some(row("g", -3, Presence::Ordinary)));
+        check("/v1441411196/actual/g%20h/0/evacuating", Some(row("g h", 0, Presence::Evacuating)));
+        check("/v1441411196/actual/g/7/suspect", Some(row("g", 7, Presence::Suspect)));
+        check("/v1441411196/task/t", Some(Subject::Task("t".into())));
+        check("/v1441411196/domain/%C3%BC", Some(Subject::Domain("ü".into())));
+        // Another spelling is another key, and nothing belongs there.
+        for below in [
+            "task/a%2fb", "task/a/b", "task/%61", "task/%FF", "actual/g/03/instance", "actual/g/+3/instance", "actual/g/3/2",
+            "actual/g/3/ordinary", "actual/g/x/instance", "actual/g/3", "actual/g", "desired", "desired/run/g", "other/x", "",
+        ] {
+            check(&format!("/v1441411196/{below}"), None);
+        }
+        check("/v7/task/t", None);
+        check("/version", None);
     }
 }
