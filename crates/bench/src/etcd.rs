@@ -186,7 +186,7 @@ impl Bench<'_> {
             quota_bytes: Some(QUOTA_BYTES),
             heartbeat_ms: HEARTBEAT_MS,
             election_timeout_ms: ELECTION_TIMEOUT_MS,
-            user: None,
+            ..Options::default()
         })
     }
 

@@ -86,8 +86,8 @@ fn judge_writes(writes: &Writes) -> [Goal; 2] {
         met: Some(share >= WRITES_SHARE_MIN),
     };
     [
-        goal(names[0], writes.median(of_server), range(writes.figures(of_server), percent)),
-        goal(names[1], writes.median(of_largest), range(writes.figures(of_largest), percent)),
+        goal(names[0], writes.median(of_server), range(&writes.figures(of_server), percent)),
+        goal(names[1], writes.median(of_largest), range(&writes.figures(of_largest), percent)),
     ]
 }
 
@@ -148,7 +148,7 @@ fn trials(measured: &Measured) -> Table {
                 clients.to_string(),
                 grouped(middle(|trial| trial.calls.per_second)),
                 grouped(middle(Trial::records_per_s)),
-                range(figures(Trial::records_per_s), grouped),
+                range(&figures(Trial::records_per_s), grouped),
                 milliseconds(middle(|trial| trial.calls.latency.p50_ms)),
                 milliseconds(middle(|trial| trial.calls.latency.p99_ms)),
                 format!("{:.1}", middle(Trial::records_per_transaction)),
@@ -183,7 +183,7 @@ fn direct(measured: &Measured) -> Table {
                 batch,
                 in_flight.to_string(),
                 grouped(median(figures(|direct| direct.records_per_s))),
-                range(figures(|direct| direct.records_per_s), grouped),
+                range(&figures(|direct| direct.records_per_s), grouped),
                 milliseconds(median(figures(|direct| direct.latency.p50_ms))),
                 milliseconds(median(figures(|direct| direct.latency.p99_ms))),
                 format!("{:.2}", median(figures(|direct| direct.spent.etcd))),
@@ -196,7 +196,7 @@ fn direct(measured: &Measured) -> Table {
             }
         }
         let batches = writes.figures(|round| round.floor_of_server.batch as f64);
-        row(format!("{}, as the server made", range(batches, grouped)), 1, &|round| Some(round.floor_of_server));
+        row(format!("{}, as the server made", range(&batches, grouped)), 1, &|round| Some(round.floor_of_server));
     }
     table
 }
@@ -214,7 +214,7 @@ fn reads(full: &Full) -> Table {
             let mut row = vec![what.to_owned(), name.to_owned()];
             for engine in [Engine::Etcd, Engine::Embedded] {
                 row.push(milliseconds(full.median(engine, figure)));
-                row.push(range(full.figures(engine, figure), milliseconds));
+                row.push(range(&full.figures(engine, figure), milliseconds));
             }
             row.push(format!("{:.2}x", full.ratio(figure)));
             table.row(row);
@@ -224,7 +224,7 @@ fn reads(full: &Full) -> Table {
 }
 
 fn starts(full: &Full) -> Table {
-    let mut table = Table::new(["what", "median", "least to most", "records /s", "MB/s"]);
+    let mut table = Table::new(["what", "median", "least to most", "records /s", "MB/s", "memory after it"]);
     let rates = |took_s: f64| {
         let took_s = took_s.max(1e-9);
         [grouped(full.records as f64 / took_s), grouped(full.record_bytes as f64 / 1e6 / took_s)]
@@ -232,8 +232,9 @@ fn starts(full: &Full) -> Table {
     for engine in [Engine::Etcd, Engine::Embedded] {
         let took_s = full.median(engine, |start| start.start_s);
         let mut row = vec![format!("start on {}, to the first answer", engine.name()), seconds(took_s)];
-        row.push(range(full.figures(engine, |start| start.start_s), seconds));
+        row.push(range(&full.figures(engine, |start| start.start_s), seconds));
         row.extend(rates(took_s));
+        row.push(bytes(full.median(engine, |start| start.memory_bytes as f64)));
         table.row(row);
     }
     let mut row =
@@ -280,8 +281,8 @@ fn notes(measured: &Measured) -> String {
         let _ = write!(
             text,
             "- Writes: clients claim and start the instances of up to {} DesiredLRPs, each number of clients on a server and a prefix of its\n  \
-             own, {} rounds. Figures are medians of the rounds. Records and transactions are counted in etcd: puts of keys\n  \
-             below the prefix, and the growth of etcd's revision.\n",
+             own, {} rounds. Figures are medians of the rounds. Records are those of instances and are counted in etcd, by\n  \
+             the versions of their keys; transactions by the growth of etcd's revision.\n",
             grouped(writes.lrps as f64),
             writes.rounds.len(),
         );
@@ -292,14 +293,14 @@ fn notes(measured: &Measured) -> String {
         let _ = write!(
             text,
             "- The floor puts records of {key_bytes} + {value_bytes} bytes (key + value), which is the average of the instances that the server\n  \
-             wrote in the same round, with a client of its own and without the comparisons and the revision that every transaction of\n  \
-             the server carries. Server and floor talk to the leader; through another member every transaction takes one hop more.\n",
+             wrote in the same round, with a client of its own and without what every transaction of the server carries besides: two\n  \
+             comparisons, the revision, and how often the key has sealed. Server and floor talk to the leader; through another member every transaction takes one hop more.\n",
         );
     }
     let _ = write!(
         text,
         "- The floor was not measured beside a load that uses as much processor as clients and server do, so the shares above are what\n  \
-         two cores give and not what separate machines would.\n",
+         one machine gives and not what machines of their own would.\n",
     );
     if let Some(full) = &measured.full {
         let _ = write!(
@@ -344,8 +345,8 @@ fn bounds(figures: &[f64]) -> (f64, f64) {
 }
 
 /// From the least to the most.
-fn range(figures: Vec<f64>, shown: impl Fn(f64) -> String) -> String {
-    let (least, most) = bounds(&figures);
+fn range(figures: &[f64], shown: impl Fn(f64) -> String) -> String {
+    let (least, most) = bounds(figures);
     let (least, most) = (shown(least), shown(most));
     if least == most { least } else { format!("{least} to {most}") }
 }

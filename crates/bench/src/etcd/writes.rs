@@ -1,8 +1,9 @@
 //! Claims and starts through a server on etcd, by few and by many clients, beside what the same etcd takes in directly.
 //!
-//! Every trial has a server and a prefix of its own, so that it begins with the same board. How many records it wrote and in
-//! how many transactions is read from etcd, not from the server. The floor follows in the same round, with records as large
-//! as those just written and with batches as large as the server's were; both talk to the leader.
+//! Every trial has a server and a prefix of its own, so that it begins with the same board. How many records of instances it
+//! wrote and in how many transactions is read from etcd, not from the server; what else a transaction carries does not count.
+//! The floor follows in the same round, with records as large as those just written and with batches as large as the server's
+//! were; both talk to the leader.
 
 use anyhow::Context;
 use rig::etcd::Cluster;
@@ -34,7 +35,7 @@ pub(super) const IN_FLIGHT: [u64; 2] = [1, 4];
 pub struct Trial {
     pub clients: u64,
     pub calls: Measure,
-    /// Counted in etcd, while the clients wrote.
+    /// Of instances, counted in etcd, while the clients wrote.
     pub records: u64,
     pub transactions: u64,
     pub spent: Spent,
@@ -114,7 +115,7 @@ async fn round(bench: &Bench<'_>, cluster: &Cluster, number: u64) -> anyhow::Res
         let trial = trial.run(&mut client, (bench.args.writes_lrps / part).max(4)).await?;
         say(format!("{clients} clients, {} records a second", grouped(trial.records_per_s())));
         trials.push(trial);
-        shape = Some(shape_of(&client.read(&records_of_actual(&prefix), 1).await?)?);
+        shape = Some(shape_of(&client.read(&records_of_instances(&prefix), 1).await?)?);
     }
     let (shape, last) = shape.zip(trials.last()).context("no trial was made")?;
     let batch = last.records_per_transaction().round().max(1.0) as u64;
@@ -150,7 +151,7 @@ impl Attempt<'_> {
         let populated = load(Settings::default()).run(Phase::Populate).await;
         anyhow::ensure!(!populated.failed(), "Writes failed:\n{}", load::table(&[populated]));
 
-        let records = format!("{prefix}/board/");
+        let records = records_of_instances(prefix);
         let before = client.count(&records).await?;
         let meter = Meter::start(cluster, Some(process))?;
         let report = load(Settings { clients, alone: 0, ..Settings::default() }).run(Phase::ClaimStart).await;
@@ -169,7 +170,7 @@ fn measure_of(report: &PhaseReport) -> anyhow::Result<Measure> {
     report.measure(CROWD).cloned().context("nothing was measured of claims and starts")
 }
 
-fn records_of_actual(prefix: &str) -> String {
+fn records_of_instances(prefix: &str) -> String {
     format!("{prefix}/board{}actual/", Version::LATEST.root())
 }
 
