@@ -294,7 +294,8 @@ fn notes(measured: &Measured) -> String {
             text,
             "- The floor puts records of {key_bytes} + {value_bytes} bytes (key + value), which is the average of the instances that the server\n  \
              wrote in the same round, with a client of its own and without what every transaction of the server carries besides: two\n  \
-             comparisons, the revision, and how often the key has sealed. Server and floor talk to the leader; through another member every transaction takes one hop more.\n",
+             comparisons, the revision, and how often the key has sealed. Server and floor talk to the leader; through another member every\n  \
+             transaction takes one hop more.\n",
         );
     }
     let _ = write!(
@@ -305,8 +306,8 @@ fn notes(measured: &Measured) -> String {
     if let Some(full) = &measured.full {
         let _ = write!(
             text,
-            "- The full fleet is {} DesiredLRPs and {} instances: {} records of {} in all. Filling took {} on etcd and {} on the\n  \
-             embedded store. The embedded store reads the same records, so its MB/s are of the same bytes. Starts are from the\n  \
+            "- The full fleet is {} DesiredLRPs and {} instances: {} records, {} in all. Filling took\n  \
+             {} on etcd and {} on the embedded store. The embedded store reads the same records, so its MB/s are of the same bytes. Starts are from the\n  \
              start of the process, election included, with files in the cache of the system; all lists are counted after each.\n",
             grouped(full.lrps as f64),
             grouped(full.instances as f64),
