@@ -9,10 +9,14 @@ use crate::cluster::say;
 use crate::upgrade::FORMER;
 use crate::upgrade::site::Release;
 
-const KILLS: usize = 6;
+const KILLS: usize = 5;
+/// At another pace, so that they hit the end of a migration and the time after it too.
+const LATE_KILLS: usize = 3;
 /// A migration at this pace takes longer than anybody lives.
 const CRAWLING: &str = "records_per_s_max = 30";
+const WALKING: &str = "records_per_s_max = 200";
 const DELAY_MAX_MS: u64 = 2_500;
+const LATE_DELAY_MAX_MS: u64 = 1_200;
 const CALLS_PER_LIFE_MAX: u64 = 60;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,10 +56,16 @@ async fn whoever_takes_over_in_the_middle_of_a_migration_has_everything() {
     assert!(by_former > 0, "the former release had its turn");
     fleet.check_stock().await;
 
-    let swift = Setup::newest("");
+    let faster = Setup::newest(WALKING);
     for at in fleet.nodes.all() {
         let way = Way::any(&mut fleet.dice);
-        fleet.replace(at, way, &swift).await;
+        fleet.replace(at, way, &faster).await;
+    }
+    for _ in 0..LATE_KILLS {
+        let master = fleet.nodes.master().await;
+        tokio::time::sleep(Duration::from_millis(fleet.dice.below(LATE_DELAY_MAX_MS))).await;
+        say(&format!("n{master} is killed at {:?}", fleet.versions()));
+        fleet.replace(master, Way::Killed, &faster).await;
     }
     let status = fleet.until_state(&["none"]).await;
     assert_eq!(status["leftover_roots"], serde_json::json!([]), "{status:#}");

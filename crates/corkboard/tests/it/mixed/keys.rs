@@ -9,7 +9,7 @@ use super::fleet::{Fleet, Setup, Way};
 use crate::upgrade::site::done;
 
 const PACE: &str = "records_per_s_max = 60";
-const KILLS: usize = 4;
+const KILLS: usize = 3;
 const CALLS_PER_LIFE_MAX: u64 = 60;
 const DELAY_MAX_MS: u64 = 1_500;
 /// So many calls are answered in a fraction of a second.

@@ -7,7 +7,7 @@ use crate::cluster::say;
 use crate::upgrade::FORMER;
 use crate::upgrade::site::{Release, done};
 
-const TURNS: usize = 8;
+const TURNS: usize = 6;
 const CALLS_PER_TURN_MAX: u64 = 80;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
