@@ -14,7 +14,7 @@ const KILLS: usize = 5;
 const LATE_KILLS: usize = 3;
 /// A migration at this pace takes longer than anybody lives.
 const CRAWLING: &str = "records_per_s_max = 30";
-const WALKING: &str = "records_per_s_max = 200";
+const WALKING: &str = "records_per_s_max = 400";
 const DELAY_MAX_MS: u64 = 2_500;
 const LATE_DELAY_MAX_MS: u64 = 1_200;
 const CALLS_PER_LIFE_MAX: u64 = 60;
