@@ -252,7 +252,8 @@ impl Nodes {
     pub(super) async fn deposed(&mut self, at: usize) {
         assert_eq!(self.ended(at).await, EXIT_DEPOSED, "{}", self.logs());
         let log = self.log(at);
-        let sentences = log.lines().filter(|line| line.contains("this server is no longer master, so it stopped at once"));
+        let sentences =
+            log.lines().filter(|line| line.contains("this server is no longer master, so it stopped at once"));
         assert_eq!(sentences.count(), 1, "{log}");
     }
 

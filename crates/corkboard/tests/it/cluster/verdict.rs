@@ -27,7 +27,11 @@ pub(super) async fn check(mut nodes: Nodes, crowd: Crowd) {
     assert!(missing.is_empty(), "{}", missing.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
     let epochs = epochs(&nodes);
     check_epochs(&history, &book, &epochs);
-    say(&format!("{checked:?}; {} masters; a client waited at most {longest_gap:?}; unknown: {:#?}", epochs.len(), book.doubts()));
+    say(&format!(
+        "{checked:?}; {} masters; a client waited at most {longest_gap:?}; unknown: {:#?}",
+        epochs.len(),
+        book.doubts()
+    ));
     nodes.finish().await;
 }
 
@@ -54,7 +58,8 @@ fn check_epochs(history: &History, book: &Book, epochs: &BTreeMap<(usize, usize)
         if let (Call::Write(value), Outcome::Done, Some(end)) = (&recorded.call, &recorded.outcome, recorded.end)
             && let Some(whom) = book.acknowledged_by(value)
         {
-            let epoch = *epochs.get(&whom).unwrap_or_else(|| panic!("{whom:?} acknowledged {value} and never was master"));
+            let epoch =
+                *epochs.get(&whom).unwrap_or_else(|| panic!("{whom:?} acknowledged {value} and never was master"));
             writes.push((recorded.begin, end, epoch));
         }
     }
