@@ -82,7 +82,7 @@ async fn check_silence(nodes: &mut Nodes, crowd: &Crowd, old: usize) {
                     refusals = 0;
                 }
                 Met::Failed(ClientError::Status { status: 503, body, .. }) if body.contains("uncertain") => {
-                    refusals += 1
+                    refusals += 1;
                 }
                 other => panic!("the old master is there and says why it does not answer, not {other:?}"),
             }
