@@ -3,6 +3,8 @@
 //! Cells announce themselves with a time limit and repeat that before it ends. This is the port through which the rest of the
 //! server sees them, and the registry in memory behind it; a file can feed it where no lock service does.
 //!
+//! Times here are those of a clock that cannot be set: an hour that somebody sets the clock back is no hour of silence.
+//!
 //! Silence is treated with care. Until somebody was heard, and while everybody is silent at once, the answer is "unknown", and
 //! nothing is withdrawn: a broken presence source looks exactly like a dead platform, and believing it would make it one.
 

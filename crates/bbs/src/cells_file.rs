@@ -55,7 +55,7 @@ pub async fn follow(path: PathBuf, registry: Arc<Registry>, clock: Arc<dyn Clock
         match tokio::task::spawn_blocking(move || read(&file)).await {
             Ok(Ok(cells)) => {
                 complained = false;
-                let now_ns = clock.now_ns();
+                let now_ns = clock.uptime_ns();
                 let present: BTreeSet<CellId> = cells.iter().map(|cell| cell.id.clone()).collect();
                 for gone in listed.difference(&present) {
                     registry.withdraw(gone, now_ns);

@@ -13,6 +13,11 @@ use store::seal::{Stamp, Stamps};
 
 pub trait Clock: Send + Sync + Debug {
     fn now_ns(&self) -> Nanos;
+    /// Time that passes and cannot be set, for what is counted from one moment to another: who was heard of, and since when.
+    /// From when it counts says nothing.
+    fn uptime_ns(&self) -> Nanos {
+        self.now_ns()
+    }
     /// A name nobody has used before, for the epoch of a modification tag.
     fn fresh_id(&self) -> Arc<str>;
 
@@ -68,6 +73,10 @@ impl Clock for SystemClock {
         #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the wall clock")]
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Nanos::try_from(since_epoch.as_nanos()).unwrap_or(Nanos::MAX)
+    }
+
+    fn uptime_ns(&self) -> Nanos {
+        Nanos::try_from(store::standing::uptime_ns()).unwrap_or(Nanos::MAX)
     }
 
     fn fresh_id(&self) -> Arc<str> {

@@ -58,7 +58,7 @@ impl Converger {
     /// One pass over LRPs and tasks.
     pub async fn pass(&self) -> Result<(), WriteError> {
         let now_ns = self.clock.now_ns();
-        let cells = self.registry.known(now_ns);
+        let cells = self.registry.known(self.clock.uptime_ns());
         if let Cells::Live(live) = &cells {
             self.metrics.convergence.present_cells.set(live.len() as i64);
         }

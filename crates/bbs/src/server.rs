@@ -172,7 +172,7 @@ impl Start {
         let card_task = tokio::spawn(card);
         tokio::spawn(nodes::look_for_master(store.clone(), status.phase.clone(), card_taken_back));
         let node = Node { store: store.clone(), status, health_address };
-        let outcome = self.take_part(node, heard(stop), ready).await;
+        let outcome = self.take_part(node, heard(stop), ready).await.map_err(or_deposed);
         if !matches!(outcome, Err(RunError::Deposed { .. })) {
             take_card_back.send_replace(true);
             let _ = card_task.await;
@@ -308,7 +308,7 @@ impl Start {
         let Unlocked { store, vault } = unlocked;
         let hub = Hub::new(board.revision);
         let board = Arc::new(ArcSwap::from_pointee(board));
-        let registry = Registry::new(self.clock.now_ns());
+        let registry = Registry::new(self.clock.uptime_ns());
         let (effects, waiting_effects) = mpsc::channel(EFFECTS_MAX);
         let (writer, writing) = Writer::start(WriterParts {
             store: store.clone(),
@@ -391,6 +391,18 @@ impl Start {
     }
 }
 
+/// A server may lose its mastership between becoming master and serving, too.
+fn or_deposed(error: RunError) -> RunError {
+    use RunError as End;
+    match error {
+        End::Store(StoreError::NotMaster | StoreError::InDoubt { .. })
+        | End::Open(OpenError::Store(StoreError::NotMaster | StoreError::InDoubt { .. })) => {
+            End::Deposed { why: "etcd refused or did not confirm its first write".to_owned() }
+        }
+        other => other,
+    }
+}
+
 /// Lets requests in as far as the engine allows.
 fn grant(phase: &Phase, app: &Arc<App>, access: Access) {
     app.writer.set_read_only(access != Access::All);
@@ -465,6 +477,8 @@ impl Master {
         tokio::pin!(lost);
         loop {
             tokio::select! {
+                // What else ends at the same moment ends because of it.
+                biased;
                 why = &mut lost => return Err(self.end_at_once(why, phase, &api_task)),
                 () = &mut stop => {
                     match drain.filter(|_| engine_runs) {
@@ -511,8 +525,10 @@ impl Master {
         match (ended, refused) {
             (Ok(WriterEnd::Drained(_)), Some(refused)) => Err(refused),
             (Ok(WriterEnd::Drained(held)), None) => Ok(held),
-            (Ok(WriterEnd::Failed(error)), _) if matches!(*error, StoreError::NotMaster) => {
-                Err(RunError::Deposed { why: "its write was refused, because another server has become master".into() })
+            (Ok(WriterEnd::Failed(error)), _)
+                if matches!(*error, StoreError::NotMaster | StoreError::InDoubt { .. }) =>
+            {
+                Err(RunError::Deposed { why: "etcd refused or did not confirm its last write".to_owned() })
             }
             (Ok(WriterEnd::Failed(error)), _) => Err(RunError::StoreFailed(error)),
             (Err(_), _) => Err(RunError::Defect),

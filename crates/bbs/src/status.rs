@@ -145,7 +145,7 @@ impl StatusSource {
             actual_lrps: board.totals().actual_rows,
             tasks: board.tasks.len(),
             domains: board.fresh_domains(now_ns).map(ToString::to_string).collect(),
-            cells: app.registry.live(now_ns).len(),
+            cells: app.registry.live(self.clock.uptime_ns()).len(),
             event_subscribers: app.hub.subscribers(),
             quarantined: board.quarantine.len(),
             quarantine: board
@@ -176,7 +176,7 @@ impl StatusSource {
             self.metrics.quarantined.set(count(board.quarantine.len()));
             self.metrics.subscribers.set(count(app.hub.subscribers()));
             let convergence = &self.metrics.convergence;
-            convergence.present_cells.set(count(app.registry.live(self.clock.now_ns()).len()));
+            convergence.present_cells.set(count(app.registry.live(self.clock.uptime_ns()).len()));
         }
         self.metrics.render()
     }

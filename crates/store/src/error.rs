@@ -135,6 +135,18 @@ pub enum StoreError {
     Unconfirmed { doing: String, source: io::Error },
 
     #[error(
+        "etcd did not confirm a write: {why}. Everything acknowledged before is safe; whether this write took effect shows only \
+         after loading again. This server stops serving, and whoever is master next has what is true"
+    )]
+    InDoubt { why: String },
+
+    #[error(
+        "somebody else writes to the store: its revision is {found}, and this server, which is master, left it at {left}. This \
+         write was not made. Make sure that no other program writes below this prefix in etcd, then start the server again"
+    )]
+    ForeignWrite { found: u64, left: u64 },
+
+    #[error(
         "the store stopped after an earlier failure ({why}). Everything acknowledged is safe. It takes no more writes \
          until it is opened again: look at the disk and start the server again"
     )]
@@ -165,6 +177,8 @@ impl StoreError {
             | StoreError::NotAllowed { .. }
             | StoreError::OtherEtcd { .. }
             | StoreError::Unexpected { .. }
+            | StoreError::InDoubt { .. }
+            | StoreError::ForeignWrite { .. }
             | StoreError::Unconfirmed { .. }
             | StoreError::Failed { .. } => false,
         }
@@ -172,7 +186,7 @@ impl StoreError {
 
     /// True when the caller cannot know whether its steps are durable: it has to stop serving and load again.
     pub fn outcome_unknown(&self) -> bool {
-        matches!(self, StoreError::Unconfirmed { .. } | StoreError::Failed { .. })
+        matches!(self, StoreError::Unconfirmed { .. } | StoreError::InDoubt { .. } | StoreError::Failed { .. })
     }
 
     /// The error for a failed call of the operating system that left nothing behind.

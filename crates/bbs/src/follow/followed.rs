@@ -182,17 +182,33 @@ impl Followed {
                 let key = SlotKey { process_guid: row.key.process_guid.clone(), index: row.key.index };
                 self.set_row(key, row.presence, Some(Arc::new(row)));
             }
-            (Subject::Actual { guid, index, presence }, None) => {
+            (gone, None) => self.remove(gone),
+        }
+    }
+
+    /// What cannot have the name was never on the board.
+    fn remove(&mut self, gone: &Subject) {
+        match gone {
+            Subject::Desired(guid) => {
+                if let Ok(guid) = ProcessGuid::parse(guid) {
+                    self.board.remove_desired(&guid);
+                }
+            }
+            Subject::Actual { guid, index, presence } => {
                 if let Ok(process_guid) = ProcessGuid::parse(guid) {
                     self.set_row(SlotKey { process_guid, index: *index }, *presence, None);
                 }
             }
-            // What cannot have the name was never on the board.
-            (Subject::Desired(guid), None) => {
-                drop(ProcessGuid::parse(guid).map(|guid| self.board.remove_desired(&guid)))
+            Subject::Task(guid) => {
+                if let Ok(guid) = TaskGuid::parse(guid) {
+                    self.board.remove_task(&guid);
+                }
             }
-            (Subject::Task(guid), None) => drop(TaskGuid::parse(guid).map(|guid| self.board.remove_task(&guid))),
-            (Subject::Domain(name), None) => drop(DomainName::parse(name).map(|name| self.board.remove_domain(&name))),
+            Subject::Domain(name) => {
+                if let Ok(name) = DomainName::parse(name) {
+                    self.board.remove_domain(&name);
+                }
+            }
         }
     }
 

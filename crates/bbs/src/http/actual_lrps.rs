@@ -176,7 +176,7 @@ async fn retire(app: &App, call: Call) -> Result<Answer, Failure> {
     let Some(instance) = &row.instance else {
         return submit(app, Command::RetireUnheld(RetireUnheld { key, gone: None }), call.trace).await;
     };
-    let now_ns = app.clock.now_ns();
+    let now_ns = app.clock.uptime_ns();
     match app.registry.get(&instance.cell_id, now_ns) {
         Some(cell) => stop(app, &cell, &row, &key, &call.trace).await,
         None if app.registry.is_listening(now_ns) => {

@@ -201,7 +201,7 @@ pub(super) struct Runner {
 impl Runner {
     pub(super) async fn run(self, errand: Errand, trace: Arc<str>) {
         let name = errand.name();
-        let Some(cell) = self.registry.get(errand.cell(), self.clock.now_ns()) else {
+        let Some(cell) = self.registry.get(errand.cell(), self.clock.uptime_ns()) else {
             // What a cell that is gone held is withdrawn by convergence, which may also decide that it is not gone.
             tracing::debug!(cell = %errand.cell(), call = name, "the cell is not known; nobody was called");
             return;

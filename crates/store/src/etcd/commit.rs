@@ -5,7 +5,6 @@
 //! again as it was; if the first one took effect, the second finds the revision moved on to where it wanted to bring it.
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -101,7 +100,7 @@ pub(super) async fn commit(shared: &Arc<Shared>, held: &Mastership, steps: &[Ste
     // On a task of its own, so that it is carried to its end even if whoever asked for it goes away.
     match tokio::spawn(writing.run()).await {
         Ok(done) => done,
-        Err(error) => Err(StoreError::Failed { why: format!("a commit ended early: {error}") }),
+        Err(error) => Err(unconfirmed(format!("a commit ended early: {error}"))),
     }
 }
 
@@ -205,12 +204,7 @@ impl Writing {
             return Ok(());
         }
         self.term.lose(format!("the revision in etcd is {stored}, and this server left it at {revision}"));
-        Err(StoreError::Failed {
-            why: format!(
-                "the revision in etcd is {stored}, and this server, which is master, left it at {revision}: somebody else \
-                 writes to the store"
-            ),
-        })
+        Err(StoreError::ForeignWrite { found: stored, left: revision })
     }
 }
 
@@ -226,7 +220,7 @@ fn text(number: u64) -> Bytes {
 }
 
 fn unconfirmed(why: impl Into<String>) -> StoreError {
-    StoreError::Unconfirmed { doing: "waiting for etcd".to_owned(), source: io::Error::other(why.into()) }
+    StoreError::InDoubt { why: why.into() }
 }
 
 #[cfg(test)]

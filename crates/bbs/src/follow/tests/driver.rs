@@ -170,8 +170,8 @@ async fn errors_make_it_begin_anew_after_pauses_that_grow() {
 #[tokio::test(start_paused = true)]
 async fn an_error_during_the_load_ends_the_load() {
     let master = master().await;
-    master.store.shut.send_replace(true);
     let node = Node::start(&master, "A").await;
+    master.store.shut.send_replace(true);
     node.becomes(|status| matches!(status, Status::Loading { .. })).await;
     master.store.break_off(|| StoreError::Compacted);
     node.becomes(|status| matches!(status, Status::Cold { .. })).await;
@@ -184,8 +184,8 @@ async fn an_error_during_the_load_ends_the_load() {
 async fn it_stops_when_told_also_during_a_load_and_leaves_nothing_behind() {
     for loading in [false, true] {
         let master = master().await;
-        master.store.shut.send_replace(loading);
         let node = Node::start(&master, "A").await;
+        master.store.shut.send_replace(loading);
         let wanted = |status: &Status| {
             matches!((loading, status), (true, Status::Loading { .. }) | (false, Status::Warm { .. }))
         };
@@ -216,6 +216,7 @@ async fn a_revision_that_does_not_come_is_not_waited_for_longer_than_said() {
 #[tokio::test(start_paused = true)]
 async fn a_panic_while_it_reads_is_an_error_like_others() {
     let master = master().await;
+    let node = Node::start(&master, "A").await;
     let mut panics = 1;
     master.store.on_read(move || {
         if panics > 0 {
@@ -223,7 +224,6 @@ async fn a_panic_while_it_reads_is_an_error_like_others() {
             panic!("a defect, on purpose");
         }
     });
-    let node = Node::start(&master, "A").await;
     node.becomes(|status| matches!(status, Status::Cold { why } if why.contains("report"))).await;
     node.is_warm_at(master.store.revision()).await;
     node.take(&master, "A").await;
