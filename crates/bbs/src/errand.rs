@@ -26,6 +26,7 @@ use crate::migrate::open::{OpenError, Opened, Work, readable};
 use crate::migrate::plan::{Plan, destination, rehearse};
 use crate::migrate::status::{Facts, MigrationStatus, State, Tracker};
 use crate::migrate::{Guard, Migrator, MigratorEnd, Parts};
+use crate::nodes::{self, NodeList};
 use crate::operations::HistoryLine;
 use crate::phase::Phase;
 use crate::writer::{Writer, WriterEnd, WriterParts};
@@ -58,7 +59,7 @@ impl From<store::RootError> for ErrandError {
     }
 }
 
-async fn open_store(config: &Config) -> Result<Arc<dyn Store>, ErrandError> {
+pub(crate) async fn open_store(config: &Config) -> Result<Arc<dyn Store>, ErrandError> {
     Ok(config.store.open(Opener::Errand).await?)
 }
 
@@ -134,6 +135,12 @@ pub async fn history(config: &Config, last: usize) -> Result<Vec<HistoryLine>, E
     let Unlocked { store, .. } = open(config).await?;
     let entries = read_history(&*store, last).await?;
     Ok(entries.into_iter().map(|(number, entry)| HistoryLine { number, entry }).collect())
+}
+
+/// The document about all nodes. In a store that several nodes share, it is found while they run.
+pub async fn nodes(config: &Config) -> Result<NodeList, ErrandError> {
+    let store = open_store(config).await?;
+    Ok(nodes::list(&*store).await?)
 }
 
 /// Rolls back, or finishes a rollback that was interrupted.

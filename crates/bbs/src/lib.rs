@@ -4,8 +4,10 @@
 //! [`commands`], is applied and made durable by [`writer`], shows on the [`board`], and is announced by [`events`].
 //! [`converge`] repairs what nobody asked for but somebody wants; [`outbound`] talks to auctioneer, cells and callers.
 //! [`follow`] keeps the board of a node that waits up to date; [`nodes`] tells which nodes there are.
-//! [`migrate`] brings records to another data version, [`keys`] under another key, both while clients are served.
+//! [`migrate`] brings records to another data version, [`keys`] under another key, both while clients are served;
+//! [`backup`] copies all of them into a file and back.
 
+pub mod backup;
 pub mod board;
 pub mod cells;
 pub mod cells_file;

@@ -216,13 +216,6 @@ mod tests {
             * b serving
         "#]],
         );
-        check(
-            None,
-            &[a],
-            &expect![[r#"
-              a waiting
-        "#]],
-        );
     }
 
     #[tokio::test]

@@ -12,13 +12,14 @@ use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::commands::backup::{self, BACKUP_HELP, Backup, RESTORE_HELP, Restore};
 use crate::commands::keys::{self, KeysCommand};
 use crate::commands::migrate::{self, Errand, MigrateCommand, Place, Via};
 use crate::commands::quarantine::{self, QuarantineCommand};
 use crate::commands::store::{self, StoreCommand};
-use crate::commands::{actual_lrps, cells, config, desired_lrps, domains, events, tasks};
+use crate::commands::{actual_lrps, cells, config, desired_lrps, domains, events, nodes, tasks};
 use crate::console::{Console, JsonFlag};
-use crate::failure::{CommandError, EXIT_KEYS, EXIT_SHUT_DOWN, EXIT_USAGE, Failure};
+use crate::failure::{CommandError, EXIT_DEPOSED, EXIT_KEYS, EXIT_SHUT_DOWN, EXIT_USAGE, Failure};
 use crate::output::{FormatFlags, Output};
 use crate::reach::{Address, Origin, ReachFlags, Remote, health_client};
 use crate::{logging, server};
@@ -54,7 +55,9 @@ enum Command {
         Exit codes, also of up:\n  0  stopped in order\n  3  wrong use\n  5  anything else\n  \
         {EXIT_SHUT_DOWN}  the version of the data forbids this release to touch it; nothing was written, and starting it\n     \
         again changes nothing: start the release of the data\n  \
-        {EXIT_KEYS}  a key is missing that records need, or has other bytes; nothing was written, and the message names it"
+        {EXIT_KEYS}  a key is missing that records need, or has other bytes; nothing was written, and the message names it\n  \
+        {EXIT_DEPOSED}  another node became master, or may have; nothing acknowledged is lost: start it again, and it waits for its\n     \
+        turn"
     ))]
     Bbs(server::Bbs),
     /// Check or print a configuration file
@@ -131,6 +134,12 @@ enum Command {
     /// Follow events about tasks, as JSON lines
     #[command(after_help = "Examples:\n  corkboard task-events | jq .type")]
     TaskEvents(Remote<events::Tasks>),
+    /// List the nodes of a store: who is master, who waits, and who could not take over
+    #[command(after_help = "Examples:\n  corkboard nodes\n  corkboard nodes --healthURL http://127.0.0.1:8890\n  \
+        corkboard nodes --config board.toml --json\n\n\
+        Exit codes: 0 there is a master, 10 there is none at the moment, 12 there is none and no node can become it; 3, 4 and 5 \
+        as for every command.")]
+    Nodes(Remote<nodes::Nodes>),
     /// Bring data up to date, or back: status, plan, start, pause, resume, abort, finalize, rollback, history
     #[command(subcommand, after_help = MIGRATE_HELP)]
     Migrate(MigrateCommand),
@@ -140,6 +149,12 @@ enum Command {
     /// Look after records that cannot be read: list, show, retry, export, discard
     #[command(subcommand, after_help = "Examples:\n  corkboard quarantine list")]
     Quarantine(QuarantineCommand),
+    /// Copy all records into a file, from a running server or from its store; or check such a file
+    #[command(after_help = BACKUP_HELP)]
+    Backup(Remote<Backup>),
+    /// Make a store of a backup, in an empty directory or an unused prefix of etcd
+    #[command(after_help = RESTORE_HELP)]
+    Restore(Restore),
     /// Say that an empty or different store is meant
     #[command(subcommand)]
     Store(StoreCommand),
@@ -169,7 +184,7 @@ const KEYS_HELP: &str = "Examples:\n  corkboard keys status\n  corkboard keys ge
     11  status: some are not under the active key, and no server runs\n  \
     12  status: records cannot be opened, so keys stay needed";
 
-/// Where `migrate status` and `keys status` ask when no server is named.
+/// Where `nodes`, `migrate status` and `keys status` ask when no server is named.
 const HEALTH_URL: &str = "CORKBOARD_HEALTH_URL";
 
 /// The command line of this process, or the code to exit with when it says no command.
@@ -187,9 +202,12 @@ pub(crate) fn parse() -> Result<Cli, ExitCode> {
 pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let Cli { command, reach: outer } = cli;
     let done = match command {
+        Command::Nodes(it) => return operate(it, outer, nodes::nodes).map(ExitCode::from),
         Command::Migrate(command) => return migrate(command, outer).map(ExitCode::from),
         Command::Keys(command) => return keys(command, outer).map(ExitCode::from),
         Command::Quarantine(command) => return quarantine(command, outer).map(ExitCode::from),
+        Command::Backup(it) => return back_up(it, outer).map(ExitCode::from),
+        Command::Restore(args) => return restore(args).map(ExitCode::from),
         Command::Store(StoreCommand::Confirm(it)) => {
             return ask(it, outer, |args| args.json, store::confirm).map(ExitCode::from);
         }
@@ -258,10 +276,29 @@ fn keys(command: KeysCommand, outer: ReachFlags) -> Result<u8, Failure> {
         KeysCommand::Forget(it) => operate(it, outer, keys::forget),
         KeysCommand::Generate(args) => {
             let mut console = Console::of_process(args.json);
-            let nowhere = Address { url: String::new(), origin: Origin::File };
-            ended(keys::generate(args, &mut console), nowhere)
+            ended(keys::generate(args, &mut console), nowhere())
         }
     }
+}
+
+fn back_up(remote: Remote<Backup>, outer: ReachFlags) -> Result<u8, Failure> {
+    if remote.args.verify {
+        let mut console = Console::of_process(remote.args.json());
+        return ended(backup::verify(&remote.args, &mut console), nowhere());
+    }
+    operate(remote, outer, backup::backup)
+}
+
+fn restore(args: Restore) -> Result<u8, Failure> {
+    let config = crate::config::load(&args.config)?;
+    let mut console = Console::of_process(args.json);
+    // A mastership in etcd is renewed beside the work.
+    ended(many_threads()?.block_on(backup::restore(&config, args, &mut console)), nowhere())
+}
+
+/// For a command that asks nobody.
+fn nowhere() -> Address {
+    Address { url: String::new(), origin: Origin::File }
 }
 
 fn quarantine(command: QuarantineCommand, outer: ReachFlags) -> Result<u8, Failure> {

@@ -3,8 +3,9 @@
 //! These codes are `cfdot`'s, and so are the three lines for an answer of the server. A failure of any other kind says what
 //! happened, then each cause on its own line, then what to do.
 //!
-//! Three more codes are ours: 6 when a server does not start because its data is not for this release, so that whoever starts
-//! servers does not try again, 7 when something would be lost, and 8 when a key is missing that the store needs.
+//! Four more codes are ours: 6 when a server does not start because its data is not for this release, so that whoever starts
+//! servers does not try again, 7 when something would be lost, 8 when a key is missing that the store needs, and 9
+//! when a server is no longer master.
 
 use std::error::Error as StdError;
 use std::fmt::Write as _;
@@ -27,7 +28,7 @@ pub(crate) const EXIT_LOSS: u8 = 7;
 /// This node lacks a key that the store needs, or has another one under its name. Nothing was written.
 pub(crate) const EXIT_KEYS: u8 = 8;
 /// Another node became master, or may have. Nothing acknowledged is lost; started again, this one waits for its turn.
-const EXIT_DEPOSED: u8 = 9;
+pub(crate) const EXIT_DEPOSED: u8 = 9;
 
 /// Refusals that the commands tell apart.
 pub(crate) const NOTHING_TO_DO: &str = "nothing-to-do";
@@ -179,8 +180,8 @@ impl Failure {
                 format!("Is the node running? Its health port answers in every phase. {where_from}")
             }
             TransportKind::Refused if matches!(self, Self::Operator { .. }) => format!(
-                "Is the server running, and is it the master? `corkboard migrate status --healthURL URL` asks any node, in \
-                 any phase. {where_from}"
+                "Is the server running, and is it the master? `corkboard nodes --healthURL URL` asks any node who is, in any \
+                 phase. {where_from}"
             ),
             TransportKind::Refused => {
                 format!("Is the server running? `corkboard up` starts one on this machine. {where_from}")

@@ -12,8 +12,9 @@ use url::{Host, Url};
 
 /// Where `corkboard up` listens unless told otherwise.
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:8889";
-/// A health port answers from memory; one that does not is not well.
-const HEALTH_TIMEOUT: Duration = Duration::from_secs(10);
+/// A health port answers from memory; one that does not is not well. Only for its list of nodes it asks the store, and says
+/// what is wrong with that after 10 s or a little more.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Flags that every command for a server has. They may stand before or after the command's name.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -10,12 +10,14 @@
 mod claims;
 mod limits;
 mod pages;
+mod snapshots;
 mod steps;
 mod writers;
 
 pub use claims::{claims_end_by_themselves, claims_have_one_owner};
 pub use limits::{large_values, limits_refuse_and_change_nothing};
 pub use pages::{page_edges, pages_are_bounded_in_bytes, prefixes, scan_order};
+pub use snapshots::{first_revisions, snapshots_stand_still};
 pub use steps::{binary_values, deletes, overwrites, step_order, steps_of_a_group};
 pub use writers::{concurrent_readers, fencing, fencing_over_reopen, reopening, revisions_over_reopen};
 
@@ -35,9 +37,10 @@ pub trait Site {
 macro_rules! promises {
     ($site:expr) => {
         $crate::promises!(@each $site,
-            binary_values, claims_end_by_themselves, claims_have_one_owner, concurrent_readers, deletes, fencing, fencing_over_reopen, large_values,
-            limits_refuse_and_change_nothing, overwrites, page_edges, pages_are_bounded_in_bytes, prefixes, reopening,
-            revisions_over_reopen, scan_order, step_order, steps_of_a_group
+            binary_values, claims_end_by_themselves, claims_have_one_owner, concurrent_readers, deletes, fencing,
+            fencing_over_reopen, first_revisions, large_values, limits_refuse_and_change_nothing, overwrites, page_edges,
+            pages_are_bounded_in_bytes, prefixes, reopening, revisions_over_reopen, scan_order, snapshots_stand_still,
+            step_order, steps_of_a_group
         );
     };
     (@each $site:expr, $($promise:ident),*) => {

@@ -7,11 +7,12 @@
 //! disk; a log appended and synced per group is the floor of what a durable commit costs; and the ruling on a damaged
 //! log has to be ours, because to cut it at the first bad byte may drop acknowledged writes without a word.
 //!
-//! The parts: `frame` is the bytes, `directory` the files, `high` the witness of the newest revision, `recover`
+//! The parts: `frame` is the bytes, `directory` the files, `begin` the first of them, `high` the witness of the newest revision, `recover`
 //! the opening, `index` the view and reading, `committer` the thread that writes, `checkpoint` the thread that
 //! gathers live records so that old logs can go, `reserve` a little space for a full disk. The layout is drawn in
 //! `docs/formats/storage.md`.
 
+mod begin;
 mod checkpoint;
 mod committer;
 mod directory;
@@ -35,13 +36,13 @@ use tokio::sync::{mpsc, oneshot};
 use self::checkpoint::{Checkpointer, Request, Stop};
 use self::committer::{COMMANDS_MAX, Command, Committer, Reply};
 use self::directory::{Directory, Lock};
-use self::frame::{FileId, FrameBuilder, encode_file_header, narrow};
+use self::frame::{FileId, FrameBuilder, narrow};
 use self::high::High;
 use self::index::{Place, View};
 use self::recover::{Recovered, Tail, recover};
 use crate::claims::{Claim, Claimed, Held, LocalClaims};
 use crate::error::StoreError;
-use crate::kv::{BoxFuture, Mastership, Page, Step, Store, check_group};
+use crate::kv::{BoxFuture, Mastership, Page, Snapshot, Step, Store, check_group};
 
 pub use self::frame::StoreId;
 
@@ -208,8 +209,7 @@ fn create(directory: &Directory, options: &Options) -> Result<(), StoreError> {
         None => random_id()?,
     };
     High::create(directory, store)?;
-    let first = FileId::Log(1);
-    directory.publish(&first.name(), &encode_file_header(store, first))?;
+    begin::make_first(directory, store)?;
     directory.write_format(store)
 }
 
@@ -229,6 +229,39 @@ async fn blocking<T: Send + 'static>(
         Err(error) => {
             Err(StoreError::Io { doing: "reading on a blocking thread".into(), source: std::io::Error::other(error) })
         }
+    }
+}
+
+async fn scan(view: View, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page, StoreError> {
+    let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
+    blocking(move || {
+        let (keys, more) = view.page(&prefix, after.as_deref(), limit);
+        let places: Vec<Place> = keys.iter().map(|(_, place)| *place).collect();
+        let values = view.read(&places)?;
+        let next = keys.last().filter(|_| more).map(|(key, _)| key.to_string());
+        let records = keys.into_iter().zip(values).map(|((key, _), value)| (key.to_string(), value)).collect();
+        Ok(Page { records, next })
+    })
+    .await
+}
+
+/// The index of one moment. The files that it points into stay open, also when a checkpoint has removed them.
+impl Snapshot for View {
+    fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    fn records(&self) -> u64 {
+        self.index.len() as u64
+    }
+
+    fn scan<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page, StoreError>> {
+        Box::pin(scan(self.clone(), prefix, after, limit))
     }
 }
 
@@ -274,19 +307,8 @@ impl Store for Embedded {
         after: Option<&'a str>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Page, StoreError>> {
-        Box::pin(async move {
-            let view = self.shared.view().clone();
-            let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
-            blocking(move || {
-                let (keys, more) = view.page(&prefix, after.as_deref(), limit);
-                let places: Vec<Place> = keys.iter().map(|(_, place)| *place).collect();
-                let values = view.read(&places)?;
-                let next = keys.last().filter(|_| more).map(|(key, _)| key.to_string());
-                let records = keys.into_iter().zip(values).map(|((key, _), value)| (key.to_string(), value)).collect();
-                Ok(Page { records, next })
-            })
-            .await
-        })
+        let view = self.shared.view().clone();
+        Box::pin(scan(view, prefix, after, limit))
     }
 
     fn commit<'a>(&'a self, held: &'a Mastership, steps: &'a [Step]) -> BoxFuture<'a, Result<u64, StoreError>> {
@@ -297,6 +319,15 @@ impl Store for Embedded {
             let (epoch, steps) = (held.epoch(), narrow(steps.len()));
             self.ask(|reply| Command::Commit { epoch, frame, steps, reply }).await
         })
+    }
+
+    fn snapshot(&self) -> BoxFuture<'_, Result<Arc<dyn Snapshot>, StoreError>> {
+        Box::pin(async move { Ok(Arc::new(self.shared.view().clone()) as Arc<dyn Snapshot>) })
+    }
+
+    fn begin_after<'a>(&'a self, held: &'a Mastership, revision: u64) -> BoxFuture<'a, Result<(), StoreError>> {
+        let epoch = held.epoch();
+        Box::pin(self.ask(move |reply| Command::BeginAfter { epoch, revision, reply }))
     }
 
     fn forget_superseded(&self) -> BoxFuture<'_, Result<(), StoreError>> {

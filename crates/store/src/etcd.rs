@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 use crate::claims::{Claim, Claimed, Held};
 use crate::error::StoreError;
-use crate::kv::{BoxFuture, Following, Mastership, PAGE_BYTES_MAX, Page, Step, Store};
+use crate::kv::{BoxFuture, Following, Mastership, PAGE_BYTES_MAX, Page, Snapshot, Step, Store};
 use crate::standing::Standing;
 
 mod commit;
@@ -29,6 +29,7 @@ mod keys;
 mod lease;
 mod links;
 mod requests;
+mod snapshot;
 mod temporary;
 mod verdict;
 
@@ -109,6 +110,7 @@ struct Shared {
     record_bytes: AtomicUsize,
     compaction: Option<Compaction>,
     leases: temporary::Leases,
+    pins: snapshot::Pins,
 }
 
 impl Etcd {
@@ -124,6 +126,7 @@ impl Etcd {
             record_bytes: AtomicUsize::new(PAGE_BYTES_MAX / FIRST_PAGE_RECORDS),
             compaction: options.compacts.then(Compaction::default),
             leases: temporary::Leases::default(),
+            pins: snapshot::Pins::default(),
         });
         shared.read_revision().await?;
         shared.meet_all_members().await?;
@@ -171,12 +174,14 @@ impl Shared {
             .await
     }
 
-    async fn page(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page, StoreError> {
+    /// At etcd's revision `at`; 0 is the present one.
+    async fn page(&self, prefix: &str, after: Option<&str>, limit: usize, at: i64) -> Result<Page, StoreError> {
         let (from, to) = self.keys.records(prefix, after);
         let fits = PAGE_BYTES_MAX / self.record_bytes.load(Ordering::Relaxed).max(1);
         let mut limit = limit.min(fits).clamp(1, PAGE_RECORDS_MAX);
         let found = loop {
-            let asked = range(from.clone(), to.clone(), i64::try_from(limit).unwrap_or(i64::MAX));
+            let mut asked = range(from.clone(), to.clone(), i64::try_from(limit).unwrap_or(i64::MAX));
+            asked.revision = at;
             match self.range("reading records", asked).await {
                 Err(StoreError::TooLarge { .. }) if limit > 1 => limit /= 2,
                 other => break other?,
@@ -255,11 +260,19 @@ impl Store for Etcd {
         after: Option<&'a str>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Page, StoreError>> {
-        Box::pin(self.shared.page(prefix, after, limit))
+        Box::pin(self.shared.page(prefix, after, limit, 0))
     }
 
     fn commit<'a>(&'a self, held: &'a Mastership, steps: &'a [Step]) -> BoxFuture<'a, Result<u64, StoreError>> {
         Box::pin(commit::commit(&self.shared, held, steps))
+    }
+
+    fn snapshot(&self) -> BoxFuture<'_, Result<Arc<dyn Snapshot>, StoreError>> {
+        Box::pin(snapshot::take(&self.shared))
+    }
+
+    fn begin_after<'a>(&'a self, held: &'a Mastership, revision: u64) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(commit::begin_after(&self.shared, held, revision))
     }
 
     fn forget_superseded(&self) -> BoxFuture<'_, Result<(), StoreError>> {

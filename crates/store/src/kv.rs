@@ -4,9 +4,10 @@
 //! at all, and nobody writes without holding the mastership that is in force. Every implementation passes the suite
 //! in [`crate::contract`]. The writer of the state server is the only caller of `commit`; everybody may read.
 //!
-//! The trait is kept small enough for etcd or an SQL database to implement. What is deliberately absent: reads at an
-//! old revision and compare-and-set on single records. The whole state lives in memory above the store, so the store is
-//! read once, in pages; a node that waits to become master hears of what is committed and keeps what it read up to date.
+//! The trait is kept small enough for etcd or an SQL database to implement. What is deliberately absent: reads at a
+//! revision of one's choice and compare-and-set on single records. The whole state lives in memory above the store, so the
+//! store is read once, in pages; a node that waits to become master hears of what is committed and keeps what it read up to
+//! date. Whoever needs all pages of one moment, as a backup does, takes a [`Snapshot`].
 //!
 //! Beside records there are claims: keys that go away by themselves unless whoever holds them says again that he does.
 //! They need no mastership, take no revision and are in no scan. See [`crate::claims`].
@@ -190,6 +191,24 @@ pub struct Following {
     pub changes: mpsc::Receiver<Result<Change, StoreError>>,
 }
 
+/// The store as it was at one moment, whatever is committed since. It holds no writer up; let go of it when you are done,
+/// because it keeps what was overwritten since from being forgotten.
+pub trait Snapshot: Send + Sync + Debug {
+    /// The revision of the last step that is in it.
+    fn revision(&self) -> u64;
+
+    /// How many records there are, for whoever shows progress.
+    fn records(&self) -> u64;
+
+    /// As [`Store::scan`], and all pages are of the same moment.
+    fn scan<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page, StoreError>>;
+}
+
 pub trait Store: Send + Sync + Debug {
     /// Waits until this node is master. The embedded store took its lock when it was opened, so there it returns at
     /// once, or fails with `Locked` while another [`Mastership`] is held. Others see `node` as the [`Store::holder`].
@@ -247,6 +266,17 @@ pub trait Store: Send + Sync + Debug {
     /// the commit back.
     fn commit<'a>(&'a self, held: &'a Mastership, steps: &'a [Step]) -> BoxFuture<'a, Result<u64, StoreError>>;
 
+    /// The store as it is now: every step that was confirmed before is in it, and each step whole or not at all.
+    fn snapshot(&self) -> BoxFuture<'_, Result<Arc<dyn Snapshot>, StoreError>> {
+        Box::pin(async { Err(StoreError::Misuse { what: "this store takes no snapshots" }) })
+    }
+
+    /// Lets the first step of a store that never had one get the revision after `revision`. A restored store begins behind
+    /// every revision that the original may have announced, so that nobody takes one history for the other.
+    fn begin_after<'a>(&'a self, _held: &'a Mastership, _revision: u64) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async { Err(StoreError::Misuse { what: "this store counts its revisions from 1" }) })
+    }
+
     /// Lets go of the bytes of records that were overwritten or deleted, as far as the store keeps such bytes and can. A store
     /// that looks after that in its own time does nothing.
     fn forget_superseded(&self) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -265,6 +295,9 @@ pub trait Store: Send + Sync + Debug {
     /// One line for status pages, for example `embedded at /var/lib/corkboard, 3 segments, 120 MB, 41 % garbage`.
     fn describe(&self) -> String;
 }
+
+pub(crate) const HAS_BEGUN: StoreError =
+    StoreError::Misuse { what: "only a store that never had a step can begin at another revision" };
 
 /// For errands, which do not wait: fails when somebody is master.
 pub async fn campaign_at_once(store: &dyn Store, node: &str) -> Result<Mastership, StoreError> {

@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 use crate::claims::{Claim, Claimed, Held, LocalClaims};
 use crate::error::StoreError;
-use crate::kv::{BoxFuture, Mastership, Op, PAGE_BYTES_MAX, Page, Step, Store, check_group};
+use crate::kv::{BoxFuture, HAS_BEGUN, Mastership, Op, PAGE_BYTES_MAX, Page, Snapshot, Step, Store, check_group};
 
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
@@ -99,16 +99,22 @@ impl Memory {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn commit_now(&self, held: &Mastership, steps: &[Step]) -> Result<u64, StoreError> {
-        check_group(steps)?;
-        let mut disk = self.disk();
+    /// The disk, for whoever may write to it.
+    fn disk_of(&self, held: &Mastership) -> Result<MutexGuard<'_, Disk>, StoreError> {
+        let disk = self.disk();
         let in_force = disk.holder.as_ref().is_some_and(|(epoch, _)| *epoch == held.epoch());
         if self.opening != disk.opening || !in_force {
             return Err(StoreError::NotMaster);
         }
-        if let Some(why) = &disk.failed {
-            return Err(StoreError::Failed { why: why.clone() });
+        match &disk.failed {
+            Some(why) => Err(StoreError::Failed { why: why.clone() }),
+            None => Ok(disk),
         }
+    }
+
+    fn commit_now(&self, held: &Mastership, steps: &[Step]) -> Result<u64, StoreError> {
+        check_group(steps)?;
+        let mut disk = self.disk_of(held)?;
         let first = disk.writes + 1;
         let numbers = first..first + steps.len() as u64;
         let Some(at) = disk.faults.range(numbers.clone()).next().map(|(n, _)| *n) else {
@@ -132,27 +138,52 @@ impl Memory {
         }
         Err(error)
     }
+}
 
-    fn scan_now(&self, prefix: &str, after: Option<&str>, limit: usize) -> Page {
-        let start = match after {
-            Some(after) if after >= prefix => Bound::Excluded(after),
-            _ => Bound::Included(prefix),
-        };
-        let disk = self.disk();
-        let mut page = Page::default();
-        let mut bytes = 0;
-        for (key, value) in disk.records.range::<str, _>((start, Bound::Unbounded)) {
-            if !key.starts_with(prefix) {
-                break;
-            }
-            bytes += key.len() + value.len();
-            if !page.records.is_empty() && (page.records.len() >= limit || bytes > PAGE_BYTES_MAX) {
-                page.next = page.records.last().map(|(key, _)| key.clone());
-                break;
-            }
-            page.records.push((key.clone(), value.clone()));
+fn page(records: &BTreeMap<String, Bytes>, prefix: &str, after: Option<&str>, limit: usize) -> Page {
+    let start = match after {
+        Some(after) if after >= prefix => Bound::Excluded(after),
+        _ => Bound::Included(prefix),
+    };
+    let mut page = Page::default();
+    let mut bytes = 0;
+    for (key, value) in records.range::<str, _>((start, Bound::Unbounded)) {
+        if !key.starts_with(prefix) {
+            break;
         }
-        page
+        bytes += key.len() + value.len();
+        if !page.records.is_empty() && (page.records.len() >= limit || bytes > PAGE_BYTES_MAX) {
+            page.next = page.records.last().map(|(key, _)| key.clone());
+            break;
+        }
+        page.records.push((key.clone(), value.clone()));
+    }
+    page
+}
+
+/// A copy of the map; the values are shared.
+#[derive(Debug)]
+struct Copy {
+    records: BTreeMap<String, Bytes>,
+    revision: u64,
+}
+
+impl Snapshot for Copy {
+    fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    fn records(&self) -> u64 {
+        self.records.len() as u64
+    }
+
+    fn scan<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Option<&'a str>,
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page, StoreError>> {
+        Box::pin(async move { Ok(page(&self.records, prefix, after, limit)) })
     }
 }
 
@@ -226,11 +257,29 @@ impl Store for Memory {
         after: Option<&'a str>,
         limit: usize,
     ) -> BoxFuture<'a, Result<Page, StoreError>> {
-        Box::pin(async move { Ok(self.scan_now(prefix, after, limit)) })
+        Box::pin(async move { Ok(page(&self.disk().records, prefix, after, limit)) })
     }
 
     fn commit<'a>(&'a self, held: &'a Mastership, steps: &'a [Step]) -> BoxFuture<'a, Result<u64, StoreError>> {
         Box::pin(async move { self.commit_now(held, steps) })
+    }
+
+    fn snapshot(&self) -> BoxFuture<'_, Result<Arc<dyn Snapshot>, StoreError>> {
+        Box::pin(async move {
+            let disk = self.disk();
+            Ok(Arc::new(Copy { records: disk.records.clone(), revision: disk.revision }) as Arc<dyn Snapshot>)
+        })
+    }
+
+    fn begin_after<'a>(&'a self, held: &'a Mastership, revision: u64) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let mut disk = self.disk_of(held)?;
+            if disk.revision > 0 {
+                return Err(HAS_BEGUN);
+            }
+            disk.revision = revision;
+            Ok(())
+        })
     }
 
     fn revision(&self) -> u64 {

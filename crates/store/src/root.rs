@@ -6,11 +6,13 @@
 //!
 //! What is kept here is JSON or plain text in every data version and is never encrypted, so that every server can read
 //! it. Members of JSON records that this release does not know are written back as they were read. [`mod@decide`] is the
-//! table of what follows from the versions, [`control`] the operator's will, and [`history`] what happened.
+//! table of what follows from the versions, [`control`] the operator's will, [`history`] what happened, and `restoring` the mark
+//! on a store that is not whole yet.
 
 pub mod control;
 pub mod decide;
 pub mod history;
+mod restoring;
 
 use serde::de::{DeserializeOwned, Error as _, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -24,6 +26,9 @@ pub use history::{
     read_history,
 };
 
+pub use restoring::{Restoring, put_restoring};
+pub(crate) use restoring::{read_restoring, refuse_half_restored};
+
 use crate::error::StoreError;
 use crate::kv::{Step, Store};
 use crate::record::DataVersion;
@@ -32,6 +37,8 @@ pub const VERSION_KEY: &str = "/version";
 pub const CLUSTER_ID_KEY: &str = "/cluster-id";
 pub const CONTROL_KEY: &str = "/migration";
 pub const HISTORY_ROOT: &str = "/history/";
+/// There while a backup is being restored, and as long as that has not come to its end.
+pub const RESTORING_KEY: &str = "/restoring";
 /// Records that had to make way, byte for byte as they were.
 pub const QUARANTINE_ROOT: &str = "/quarantine/";
 /// Digits of the time at which a record was moved aside.
@@ -95,6 +102,11 @@ pub enum RootError {
     Incomplete { missing: &'static str, example: String },
     #[error("{key} is unreadable: {why}. Nothing was changed. Restore the store from a backup")]
     Unreadable { key: &'static str, why: String },
+    #[error(
+        "a backup (SHA-256 {sha256}) is being restored into this store, or was until the restore was interrupted: records are \
+         missing. Nothing was changed. Give the same command again, with the same file: `corkboard restore FILE --config CONFIG`"
+    )]
+    HalfRestored { sha256: String },
     #[error("could not read or write the root of the store")]
     Store {
         #[from]
@@ -106,7 +118,7 @@ impl RootError {
     pub fn retryable(&self) -> bool {
         match self {
             RootError::Store { source } => source.retryable(),
-            RootError::Incomplete { .. } | RootError::Unreadable { .. } => false,
+            RootError::Incomplete { .. } | RootError::Unreadable { .. } | RootError::HalfRestored { .. } => false,
         }
     }
 }
@@ -117,6 +129,7 @@ pub async fn read_root(store: &dyn Store) -> Result<RootState, RootError> {
     let Some((example, _)) = store.scan("", None, 1).await?.records.pop() else {
         return Ok(RootState { empty: true, ..RootState::default() });
     };
+    refuse_half_restored(store).await?;
     let json = store.get(VERSION_KEY).await?;
     let json = json.ok_or(RootError::Incomplete { missing: VERSION_KEY, example })?;
     Ok(RootState {

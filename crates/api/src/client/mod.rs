@@ -10,11 +10,13 @@
 //! The type of the answer decides how it is read, as in Diego's client: protobuf is read whatever the status is;
 //! anything else is a failure above status 299 and counts as an empty answer below.
 //!
-//! What only operators ask (migrations, quarantine) is not Diego's, has no routes and speaks JSON; it is in `operator.rs`.
+//! What only operators ask (migrations, quarantine) is not Diego's, has no routes and speaks JSON; it is in `operator.rs`, and answers too
+//! large to be held in `download.rs`.
 
 mod actual_lrps;
 mod cells;
 mod desired_lrps;
+mod download;
 mod error;
 mod evacuation;
 mod events;
@@ -27,6 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+pub use download::Download;
 pub use error::{ClientError, TransportKind};
 pub use evacuation::Evacuation;
 pub use events::{EventStream, Subscription};

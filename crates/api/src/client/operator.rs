@@ -9,7 +9,9 @@ use std::error::Error as StdError;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::Method;
+use hyper::body::Incoming;
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::http::response::Parts;
 use serde::Deserialize;
 use url::form_urlencoded;
 
@@ -98,41 +100,61 @@ fn note(phase: Option<&str>) -> String {
 }
 
 /// What came back, before it is understood.
-struct Answer {
+pub(super) struct Answer {
     status: u16,
     phase: Option<String>,
     bytes: Bytes,
 }
 
-impl Client {
-    /// Asks once, within the time limit of calls, and gives the bytes of a good answer.
-    pub async fn ask(&self, question: &Question) -> Result<Bytes, OperatorError> {
-        let work = self.ask_untimed(question);
-        let answer = match self.shared.timeout {
-            None => work.await,
-            Some(limit) => tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(Failure::timeout())),
-        };
-        let Answer { status, phase, bytes } = answer.map_err(|Failure { kind, source }| OperatorError::Transport {
-            what: question.shown(),
-            kind,
-            source,
-        })?;
-        if (200..=299).contains(&status) {
-            return Ok(bytes);
-        }
+impl Answer {
+    /// What an answer means that is not a good one.
+    pub(super) fn refusal(self, question: &Question) -> OperatorError {
+        let Answer { status, phase, bytes } = self;
         match serde_json::from_slice::<Refusal>(&bytes) {
             Ok(refusal) => {
                 let document = String::from_utf8_lossy(&bytes).into_owned();
-                Err(OperatorError::Refused { status, refusal: Box::new(Refusal { document, ..refusal }) })
+                OperatorError::Refused { status, refusal: Box::new(Refusal { document, ..refusal }) }
             }
-            Err(_) => Err(OperatorError::Status { what: question.shown(), status, phase }),
+            Err(_) => OperatorError::Status { what: question.shown(), status, phase },
         }
     }
+}
 
-    async fn ask_untimed(&self, question: &Question) -> Result<Answer, Failure> {
-        let request = self.operator_request(question)?;
-        let (response, connection) = self.shared.pool.send(request).await?;
+impl Client {
+    /// Asks once, within the time limit of calls, and gives the bytes of a good answer.
+    pub async fn ask(&self, question: &Question) -> Result<Bytes, OperatorError> {
+        let work = async {
+            let (head, body, connection) = self.begin(question).await?;
+            self.finish(head, body, connection).await
+        };
+        let answer = self.limited(question, work).await?;
+        if (200..=299).contains(&answer.status) { Ok(answer.bytes) } else { Err(answer.refusal(question)) }
+    }
+
+    pub(super) async fn limited<T>(
+        &self,
+        question: &Question,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, OperatorError> {
+        let done = match self.shared.timeout {
+            None => work.await,
+            Some(limit) => tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(Failure::timeout())),
+        };
+        done.map_err(|Failure { kind, source }| OperatorError::Transport { what: question.shown(), kind, source })
+    }
+
+    pub(super) async fn begin(&self, question: &Question) -> Result<(Parts, Incoming, pool::Connection), Failure> {
+        let (response, connection) = self.shared.pool.send(self.operator_request(question)?).await?;
         let (head, body) = response.into_parts();
+        Ok((head, body, connection))
+    }
+
+    pub(super) async fn finish(
+        &self,
+        head: Parts,
+        body: Incoming,
+        connection: pool::Connection,
+    ) -> Result<Answer, Failure> {
         let bytes_max = if head.status.is_success() { RESPONSE_BYTES_MAX } else { REFUSAL_BYTES_MAX };
         let bytes = read_body(body, bytes_max).await?;
         self.shared.pool.put(connection);

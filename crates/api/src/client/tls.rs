@@ -119,7 +119,8 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(provider)
 }
 
-fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
+/// The certificates of those that a file says are to be trusted.
+pub fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path)? {
         roots.add(certificate).map_err(|source| TlsError::Authority { path: path.to_owned(), source })?;

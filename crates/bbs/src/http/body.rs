@@ -1,4 +1,4 @@
-//! What an answer consists of: bytes at hand, a list assembled while it is sent, or events as they come.
+//! What an answer consists of: bytes at hand, a list assembled while it is sent, or events and other bytes as they come.
 
 use std::convert::Infallible;
 use std::pin::Pin;

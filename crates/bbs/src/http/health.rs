@@ -1,7 +1,7 @@
 //! The health port: alive in every phase, on every node. Plain HTTP, meant for loopback and the platform's own network.
 //!
-//! `/status` and `/nodes` are for people and scripts, `/metrics` for Prometheus. Every other path answers 200, as the health checks of
-//! existing deployments expect.
+//! `/status` and `/nodes` are for people and scripts, `/metrics` for Prometheus. Every other path answers 200, as the health
+//! checks of existing deployments expect.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -55,8 +55,10 @@ async fn answer(source: &StatusSource, request: Request<Incoming>) -> Result<Res
         "/nodes" => match source.nodes_json().await {
             Ok(nodes) => ("application/json", nodes),
             Err(error) => {
-                let mut response = Response::new(Full::new(Bytes::from(format!("{error}\n"))));
+                let refusal = serde_json::json!({ "code": "store", "message": error, "next": null }).to_string();
+                let mut response = Response::new(Full::new(Bytes::from(refusal)));
                 *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
                 return Ok(response);
             }
         },

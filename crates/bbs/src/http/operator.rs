@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use store::record::DataVersion;
 
 use super::{Body, Front, intake};
+use crate::backup;
 use crate::keys::KeyAsk;
 use crate::migrate::ask::{Ask, Refused};
 use crate::operations::{OperationError, Operations};
@@ -89,6 +90,12 @@ impl Front {
             return json(StatusCode::OK, serde_json::to_string(&status).unwrap_or_default());
         }
         let Some(operations) = self.phase.operations().cloned() else { return self.unavailable() };
+        if head.method == Method::GET && path == "backup" {
+            return match operations.backup(self.status.clock.now_ns()).await {
+                Ok(taking) => raw(Body::events(Box::pin(backup::bytes(taking)))),
+                Err(error) => refusal(error),
+            };
+        }
         let body = match intake::read_body(body, &self.limits).await {
             Ok(body) => body,
             Err(response) => return *response,
@@ -101,11 +108,7 @@ impl Front {
         };
         match answered {
             Ok(Reply::Json(text)) => json(StatusCode::OK, text),
-            Ok(Reply::Raw(bytes)) => {
-                let mut response = Response::new(Body::full(bytes));
-                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-                response
-            }
+            Ok(Reply::Raw(bytes)) => raw(Body::full(bytes)),
             Err(error) => refusal(error),
         }
     }
@@ -214,6 +217,12 @@ fn refusal(error: OperationError) -> Response<Body> {
         _ => StatusCode::CONFLICT,
     };
     json(status, serde_json::to_string(&refused).unwrap_or_default())
+}
+
+fn raw(body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    response
 }
 
 fn json(status: StatusCode, text: String) -> Response<Body> {

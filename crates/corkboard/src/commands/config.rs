@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use bbs::config::{Config, Encryption, Finalization, Mode, RotationMode, Start};
+use bbs::config::{Config, Encryption, Finalization, Mode, RotationMode, Standby, Start, Store};
 use store::seal::KeyName;
 
 use crate::config;
@@ -45,7 +45,7 @@ fn summary(config: &Config) -> String {
     let outbound = &config.outbound;
     let auctioneer = outbound.auctioneer_url.as_deref().unwrap_or("none; instances wait until a cell claims them");
     let timing = &config.timing;
-    let lines = [
+    let mut lines = vec![
         ("node", config.node.clone()),
         ("API", format!("{} ({scheme})", config.listen)),
         ("health", format!("{} (plain http)", config.health)),
@@ -66,10 +66,25 @@ fn summary(config: &Config) -> String {
             ),
         ),
     ];
+    if let Store::Etcd(options) = &config.store {
+        lines.extend([("lease", lease(options)), ("standby", standby(config.standby).to_owned())]);
+    }
     lines.iter().fold(String::new(), |mut text, (name, value)| {
         let _ = writeln!(text, "  {name:<11} {value}");
         text
     })
+}
+
+fn lease(options: &store::etcd::Options) -> String {
+    let compaction = if options.compacts { "the master compacts etcd" } else { "somebody else compacts etcd" };
+    format!("a master that is not heard of is replaced after {}; {compaction}", show(options.lease))
+}
+
+fn standby(standby: Standby) -> &'static str {
+    match standby {
+        Standby::Closed => "while it waits, it refuses connections to the API",
+        Standby::Redirect => "while it waits, it sends clients to the master",
+    }
 }
 
 fn encryption(config: &Config) -> String {

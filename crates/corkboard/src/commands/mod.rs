@@ -5,6 +5,7 @@
 //! case in `tests/it/`.
 
 pub(crate) mod actual_lrps;
+pub(crate) mod backup;
 pub(crate) mod cells;
 pub(crate) mod config;
 pub(crate) mod desired_lrps;
@@ -12,6 +13,7 @@ pub(crate) mod domains;
 pub(crate) mod events;
 pub(crate) mod keys;
 pub(crate) mod migrate;
+pub(crate) mod nodes;
 pub(crate) mod quarantine;
 mod spec;
 pub(crate) mod store;

@@ -125,12 +125,11 @@ impl Reader {
         if listen == health && listen.port() != 0 {
             self.note("health", format!("{health} is also the address of `listen`; expected another port"));
         }
-        if standby == Standby::Redirect && advertise.is_none() {
-            let what = "is missing; with standby = \"redirect\" others send clients here once this node is master";
-            self.note("advertise", what);
-        }
         if standby == Standby::Redirect && !is_shared {
             self.note("standby", "is for nodes that wait for each other, and on an embedded store there is only one");
+        } else if standby == Standby::Redirect && advertise.is_none() {
+            let what = "is missing; with standby = \"redirect\" others send clients here once this node is master";
+            self.note("advertise", what);
         }
         if let Some(url) = &advertise {
             self.check_advertised(url, has_tls_table);

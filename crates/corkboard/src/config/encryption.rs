@@ -25,6 +25,8 @@ const MODES: &[(&str, RotationMode)] = &[("online", RotationMode::Online), ("off
 const NAME_EXPECTED: &str = "1 to 127 ASCII letters or digits";
 /// What anybody but the owner may do with a file.
 const OTHERS: u32 = 0o077;
+/// Why nobody else may read a key.
+pub(super) const KEY_TOLD: &str = "whoever reads a key reads everything that it seals";
 /// A key shorter than this can be guessed.
 const SHORT_BYTES: usize = 16;
 
@@ -108,27 +110,32 @@ impl KeyFrom {
                 }
                 Err(std::env::VarError::NotUnicode(_)) => Err(format!("the variable {name} is not text")),
             },
-            Self::File(path) => read_file(path),
+            Self::File(path) => read_file(path, KEY_TOLD),
         }
     }
 }
 
-/// A text that is secret too, such as a password.
-pub(super) fn read_text(path: &Path) -> Result<Zeroizing<String>, String> {
-    let secret = read_file(path)?;
-    let text = std::str::from_utf8(secret.bytes()).map_err(|_| format!("{} is not text", path.display()))?;
-    if text.is_empty() { Err(format!("{} is empty", path.display())) } else { Ok(Zeroizing::new(text.to_owned())) }
+/// The password in a file, which is as secret as a key.
+pub(super) fn read_password(path: &Path) -> Result<Zeroizing<String>, String> {
+    let shown = path.display();
+    let secret = read_file(path, "whoever reads a password can log in with it")?;
+    let text = std::str::from_utf8(secret.bytes()).map_err(|_| format!("{shown} is not text; expected a password"))?;
+    match text.len() {
+        0 => Err(format!("{shown} is empty; expected a password")),
+        1..=KEY_BYTES_MAX => Ok(Zeroizing::new(text.to_owned())),
+        _ => Err(format!("{shown} is longer than {KEY_BYTES_MAX} bytes; expected a password and nothing else")),
+    }
 }
 
 /// The bytes of a file without the line ending at its end, if nobody but its owner may read it.
-fn read_file(path: &Path) -> Result<Secret, String> {
+fn read_file(path: &Path, why: &str) -> Result<Secret, String> {
     let shown = path.display();
     let mut file = File::open(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
     let meta = file.metadata().map_err(|error| format!("cannot read {shown}: {error}"))?;
     if !meta.is_file() {
         return Err(format!("{shown} is not a file"));
     }
-    refuse_readable_by_others(path, meta.permissions().mode())?;
+    refuse_readable_by_others(path, meta.permissions().mode(), why)?;
     // One byte more than a key and its line ending may have tells that it is too long.
     let mut bytes = Zeroizing::new(Vec::with_capacity(KEY_BYTES_MAX + 4));
     let mut part = file.by_ref().take(KEY_BYTES_MAX as u64 + 3);
@@ -142,14 +149,14 @@ fn read_file(path: &Path) -> Result<Secret, String> {
     Ok(Secret::new(std::mem::take(&mut *bytes)))
 }
 
-pub(super) fn refuse_readable_by_others(path: &Path, mode: u32) -> Result<(), String> {
+/// `why` nobody else may read it.
+pub(super) fn refuse_readable_by_others(path: &Path, mode: u32, why: &str) -> Result<(), String> {
     if mode & OTHERS == 0 {
         return Ok(());
     }
     let shown = path.display();
     Err(format!(
-        "others may use {shown} (its permissions are {:03o}), and whoever reads a key reads everything that it seals; give it \
-         to its owner alone with `chmod 600 {shown}`",
+        "others may use {shown} (its permissions are {:03o}), and {why}; give it to its owner alone with `chmod 600 {shown}`",
         mode & 0o777
     ))
 }

@@ -75,7 +75,7 @@ pub(super) fn problems(config: &Config, places: &Places) -> Vec<Problem> {
 /// Without a certificate of our own the authority is all there is to look at.
 fn etcd_files(files: &etcd::TlsFiles) -> Result<(), (&'static str, String)> {
     let Some((cert, key)) = &files.identity else {
-        return readable(&files.ca).map_err(|error| ("ca", format!("cannot read {}: {error}", files.ca.display())));
+        return tls::authorities(&files.ca).map(drop).map_err(|error| ("ca", told(&error)));
     };
     let files = TlsFiles { ca: files.ca.clone(), cert: cert.clone(), key: key.clone(), skip_verify: false };
     tls::client_config(&files).map(drop).map_err(|error| (culprit(&error, &files), told(&error)))

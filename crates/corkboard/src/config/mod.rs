@@ -1,7 +1,7 @@
 //! The configuration file: read, understood, and checked against the disk, or refused with everything that is wrong.
 //!
-//! `raw.rs` is the file, `check.rs` and `store.rs` what it means, `values.rs` how single values are read, `files.rs` whether the files it
-//! names can be used, `encryption.rs` where the keys come from. Relative paths are taken from the folder of the configuration
+//! `raw.rs` is the file, `check.rs` and `store.rs` what it means, `values.rs` how single values are read, `files.rs` whether
+//! the files it names can be used, `encryption.rs` where the keys come from. Relative paths are taken from the folder of the configuration
 //! file, so that it does not matter where the server is started. There is no second source: the environment changes nothing
 //! but the keys that the file says are there.
 
@@ -102,7 +102,7 @@ pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
         }
     }
     if let (Some(file), Store::Etcd(Options { user: Some(user), .. })) = (password_file, &mut config.store) {
-        match encryption::read_text(&folder.join(file)) {
+        match encryption::read_password(&folder.join(file)) {
             Ok(password) => user.password = password,
             Err(what) => problems.extend(encryption::problems(vec![("store.password_file".to_owned(), what)], &places)),
         }
@@ -113,7 +113,7 @@ pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
 fn read_keys(keys: &KeySpec, path: &Path) -> Result<Arc<Keyring>, Vec<(String, String)>> {
     if let Some(name) = keys.inline() {
         let mode = std::fs::metadata(path).map_or(0, |meta| meta.permissions().mode());
-        encryption::refuse_readable_by_others(path, mode)
+        encryption::refuse_readable_by_others(path, mode, encryption::KEY_TOLD)
             .map_err(|what| vec![(format!("encryption.keys.{name}"), what)])?;
     }
     keys.keyring()

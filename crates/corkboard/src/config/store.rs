@@ -77,14 +77,7 @@ impl Reader {
             let missing = if has_user { "store.password_file" } else { "store.user" };
             self.note(missing, "is missing; user and password_file belong together");
         }
-        let tls = self.etcd_tls(raw.ca, raw.cert, raw.key);
-        let is_tls = |url: &Url| url.scheme() == "https";
-        if endpoints.iter().any(is_tls) && tls.is_none() {
-            self.note("store.ca", "is missing; https endpoints need the authority that signed their certificates");
-        }
-        if !endpoints.iter().any(is_tls) && tls.is_some() {
-            self.note("store.ca", "is for https endpoints, and there are none");
-        }
+        let tls = self.etcd_tls(&endpoints, raw.ca, raw.cert, raw.key);
         let options = Options {
             endpoints: endpoints.iter().map(|url| url.as_str().trim_end_matches('/').to_owned()).collect(),
             prefix,
@@ -118,15 +111,22 @@ impl Reader {
     }
 
     /// A certificate of our own is needed only where etcd asks for one.
-    fn etcd_tls(&mut self, ca: Raw, cert: Raw, key: Raw) -> Option<TlsFiles> {
+    fn etcd_tls(&mut self, endpoints: &[Url], ca: Raw, cert: Raw, key: Raw) -> Option<TlsFiles> {
+        let (has_ca, has_cert, has_key) = (ca.is_some(), cert.is_some(), key.is_some());
         let mut path = |name: &str, raw| self.optional(&format!("store.{name}"), raw, text).map(PathBuf::from);
         let (ca, cert, key) = (path("ca", ca), path("cert", cert), path("key", key));
-        if cert.is_some() != key.is_some() {
-            let missing = if cert.is_some() { "store.key" } else { "store.cert" };
+        if has_cert != has_key {
+            let missing = if has_cert { "store.key" } else { "store.cert" };
             self.note(missing, "is missing; cert and key belong together");
         }
-        if ca.is_none() && cert.is_some() {
-            self.note("store.ca", "is missing; cert and key need it beside them");
+        let is_tls = endpoints.iter().any(|url| url.scheme() == "https");
+        if is_tls && !has_ca {
+            self.note("store.ca", "is missing; https endpoints need the authority that signed their certificates");
+        }
+        // Without an endpoint that can be understood, nobody knows what they are for.
+        let given = [("store.ca", has_ca), ("store.cert", has_cert), ("store.key", has_key)];
+        if let Some((first, _)) = given.iter().find(|(_, is_given)| *is_given && !is_tls && !endpoints.is_empty()) {
+            self.note(first, "is for https endpoints, and there are none; leave ca, cert and key out, or use https://");
         }
         Some(TlsFiles { ca: ca?, identity: cert.zip(key) })
     }
@@ -146,7 +146,8 @@ fn endpoint(text: &str) -> Result<Url, String> {
     if !url.username().is_empty() || url.password().is_some() {
         return Err("holds a user name or a password; they have keys of their own, user and password_file".to_owned());
     }
-    if !matches!(url.scheme(), "http" | "https") || !url.has_host() || url.path() != "/" || url.query().is_some() {
+    let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() || !is_bare {
         return Err(format!("holds {text:?}, which is not the address of a member; {EXPECTED}"));
     }
     if url.scheme() == "http" && !is_loopback(&url) {

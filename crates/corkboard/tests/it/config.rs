@@ -1,5 +1,7 @@
 //! `config check`: from a file to the exact words about it.
 
+mod etcd;
+
 use expect_test::{Expect, expect};
 
 use crate::pki::Pki;
@@ -131,7 +133,7 @@ fn one_mistake_each() {
         "nodes = \"a\"\n",
         "",
         expect![[r#"
-            board.toml:1: nodes: is not a key; expected one of node, listen, health, advertise, max_task_retries, identity, store, tls, timing, limits, auctioneer, cells, callbacks, migration, encryption
+            board.toml:1: nodes: is not a key; expected one of node, listen, health, advertise, max_task_retries, identity, standby, store, tls, timing, limits, auctioneer, cells, callbacks, migration, encryption
             1 problem; nothing was started
         "#]],
     );
@@ -158,14 +160,6 @@ fn one_mistake_each() {
             board.toml:1: advertise: "http://board.example.org" is plain HTTP to another machine; plain HTTP is only for loopback
             1 problem; nothing was started
         "#]],
-    );
-    case(
-        "",
-        "engine = \"etcd\"\n",
-        expect![[r#"
-        board.toml:3: store.engine: "etcd" is not an engine of this version; expected "embedded"
-        1 problem; nothing was started
-    "#]],
     );
     case(
         "",

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "the functions around the tests are tests too")]
 
+mod backup;
 mod cluster;
 mod config;
 mod durability;
@@ -10,6 +11,7 @@ mod help;
 mod keys;
 mod mask;
 mod migrate;
+mod nodes;
 mod operator;
 mod pki;
 mod program;

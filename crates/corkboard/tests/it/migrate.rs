@@ -357,7 +357,7 @@ fn nobody_there_is_five_and_names_the_other_ways() {
     expect![[r#"
         corkboard: cannot talk to the server at URL
           because: GET /corkboard/v1/migration failed: the connection was refused; the server is down or on standby
-        Is the server running, and is it the master? `corkboard migrate status --healthURL URL` asks any node, in any phase. The address is from --bbsURL or BBS_URL."#]].assert_eq(&lines.join("\n"));
+        Is the server running, and is it the master? `corkboard nodes --healthURL URL` asks any node who is, in any phase. The address is from --bbsURL or BBS_URL."#]].assert_eq(&lines.join("\n"));
     assert_eq!(outcome.code, 5);
 }
 

@@ -76,6 +76,10 @@ impl Background {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     pub(crate) fn wait(&mut self) -> ExitStatus {
         self.child.wait().unwrap()
     }
@@ -121,6 +125,12 @@ impl Server {
             "listen = \"127.0.0.1:0\"\nhealth = \"127.0.0.1:0\"\n[store]\ndir = \"board\"\n[cells]\nfile = \"cells.jsonl\"\n{tls}"
         );
         std::fs::write(&file, text).unwrap();
+        Self::start_as_configured(dir, scheme, flags)
+    }
+
+    /// From the file `board.toml` that is there.
+    pub(crate) fn start_as_configured(dir: TempDir, scheme: &str, flags: &[String]) -> Self {
+        let file = dir.path().join("board.toml");
         let mut process = Background::start(&mut program(&["bbs", "--config", utf8(&file)]));
         let line = process.lines_until(|line| line.starts_with("The API listens on ")).pop().unwrap();
         let address = line.split_whitespace().nth(4).unwrap().trim_end_matches(',');

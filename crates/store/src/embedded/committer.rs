@@ -41,6 +41,11 @@ pub(super) enum Command {
         node: String,
         reply: Reply<Mastership>,
     },
+    BeginAfter {
+        epoch: u64,
+        revision: u64,
+        reply: Reply<()>,
+    },
     /// Closes the present log, so that a checkpoint of the view that is returned replaces all logs before it.
     Boundary {
         reply: Reply<View>,
@@ -70,6 +75,9 @@ impl Committer {
                 }
                 Command::Campaign { node, reply } => {
                     let _ = reply.send(self.campaign(&node));
+                }
+                Command::BeginAfter { epoch, revision, reply } => {
+                    let _ = reply.send(self.begin_after(epoch, revision));
                 }
                 Command::Boundary { reply } => {
                     let _ = reply.send(self.boundary());
@@ -114,7 +122,7 @@ impl Committer {
         Ok(last)
     }
 
-    fn check_alive(&self) -> Result<(), StoreError> {
+    pub(super) fn check_alive(&self) -> Result<(), StoreError> {
         match &self.failed {
             Some(why) => Err(StoreError::Failed { why: why.clone() }),
             None => Ok(()),

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 
-use super::frame::{FILE_HEADER_BYTES, FORMAT_VERSION, FileId, StoreId};
+use super::frame::{FILE_HEADER_BYTES, FORMAT_VERSION, FRAME_HEADER_BYTES, FileId, StoreId};
 use super::high::HIGH_NAME;
 use super::reserve::RESERVE_NAME;
 use crate::error::StoreError;
@@ -22,7 +22,7 @@ const LOCK_RETRIES_MAX: usize = 20;
 const LOCK_RETRY_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
 const LOCK_NAME: &str = "LOCK";
-const FORMAT_NAME: &str = "FORMAT";
+pub(super) const FORMAT_NAME: &str = "FORMAT";
 const TEMPORARY_SUFFIX: &str = ".tmp";
 const FORMAT_TITLE: &str = "corkboard store";
 /// More than any `LOCK` or `FORMAT` of ours; a larger file is not read further.
@@ -214,13 +214,15 @@ impl Directory {
         if entries.contains(&Entry::Format) {
             return Ok(true);
         }
-        for entry in entries {
+        let is_here = |id| entries.contains(&Entry::Data(id));
+        for entry in &entries {
             match entry {
                 Entry::Unknown(example) => {
-                    return Err(StoreError::ForeignDirectory { dir: self.path.clone(), example });
+                    let (dir, example) = (self.path.clone(), example.clone());
+                    return Err(StoreError::ForeignDirectory { dir, example });
                 }
-                // `FORMAT` is written last, so a lone first log without records is an interrupted beginning.
-                Entry::Data(id) if !self.is_empty_log(id)? => {
+                // `FORMAT` is written last, so a first log without records is an interrupted beginning.
+                Entry::Data(id) if !self.is_of_a_beginning(*id, is_here)? => {
                     let path = self.path.join(FORMAT_NAME);
                     return Err(StoreError::damaged(
                         &path,
@@ -234,10 +236,26 @@ impl Directory {
         Ok(false)
     }
 
-    fn is_empty_log(&self, id: FileId) -> Result<bool, StoreError> {
+    /// The first log and what it follows, without a record. A later log is the first one behind an empty checkpoint.
+    fn is_of_a_beginning(&self, id: FileId, is_here: impl Fn(FileId) -> bool) -> Result<bool, StoreError> {
         let path = self.path.join(id.name());
         let metadata = fs::metadata(&path).map_err(|error| StoreError::from_io("reading", &path, error))?;
-        Ok(id == FileId::Log(1) && metadata.len() <= FILE_HEADER_BYTES as u64)
+        let bytes = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
+        Ok(match id {
+            FileId::Log(first) => {
+                let is_first = first == 1 || is_here(FileId::Checkpoint(first.saturating_sub(1)));
+                is_first && bytes <= FILE_HEADER_BYTES
+            }
+            FileId::Checkpoint(_) => bytes <= FILE_HEADER_BYTES + FRAME_HEADER_BYTES,
+        })
+    }
+
+    pub(super) fn data_files(&self) -> Result<Vec<FileId>, StoreError> {
+        let data = |entry| match entry {
+            Entry::Data(id) => Some(id),
+            Entry::Format | Entry::Side | Entry::Temporary(_) | Entry::Unknown(_) => None,
+        };
+        Ok(self.entries()?.into_iter().filter_map(data).collect())
     }
 }
 

@@ -16,7 +16,7 @@ use super::links::{Pauses, Trouble};
 use super::proto::{Compare, RequestOp, TxnRequest, TxnResponse};
 use super::requests::{delete, found, has_value, is_absent, number_of, put, read, was_created_at};
 use crate::error::StoreError;
-use crate::kv::{Mastership, Op, STORED_BYTES_MAX, STORED_OPS_MAX, Step, check_group};
+use crate::kv::{HAS_BEGUN, Mastership, Op, STORED_BYTES_MAX, STORED_OPS_MAX, Step, check_group};
 use crate::standing::Term;
 
 /// What one transaction carries.
@@ -89,14 +89,28 @@ pub(super) async fn commit(shared: &Arc<Shared>, held: &Mastership, steps: &[Ste
             what: "the key of a record in etcd begins with a slash, and this one does not",
         });
     }
-    let epoch = held.epoch();
-    let (term, newest) = shared.office_of(epoch).ok_or(StoreError::NotMaster)?;
     let ready = parcels(steps).into_iter().map(|parcel| Ready {
         requests: parcel.requests(&shared.keys),
         steps: parcel.steps,
         bytes: parcel.bytes as u64,
     });
-    let writing = Writing { shared: shared.clone(), term, newest, epoch, ready: ready.collect() };
+    write(shared, held, ready.collect()).await
+}
+
+/// As a commit of that many steps without operations, in one transaction.
+pub(super) async fn begin_after(shared: &Arc<Shared>, held: &Mastership, revision: u64) -> Result<(), StoreError> {
+    if shared.revision.load(Ordering::Acquire) > 0 {
+        return Err(HAS_BEGUN);
+    }
+    let skipped = Ready { requests: Vec::new(), steps: revision, bytes: 0 };
+    let is_any = revision > 0;
+    write(shared, held, is_any.then_some(skipped).into_iter().collect()).await.map(|_| ())
+}
+
+async fn write(shared: &Arc<Shared>, held: &Mastership, ready: Vec<Ready>) -> Result<u64, StoreError> {
+    let epoch = held.epoch();
+    let (term, newest) = shared.office_of(epoch).ok_or(StoreError::NotMaster)?;
+    let writing = Writing { shared: shared.clone(), term, newest, epoch, ready };
     // On a task of its own, so that it is carried to its end even if whoever asked for it goes away.
     match tokio::spawn(writing.run()).await {
         Ok(done) => done,
@@ -155,6 +169,16 @@ impl Writing {
                     return Ok(());
                 }
                 Ok(answer) => return self.explain(&answer, revision, target, is_repeated),
+                Err(Trouble::Final(StoreError::QuotaExceeded)) => match self.look(revision, target).await? {
+                    // etcd refuses what it would need room for, but carries the one out that takes the last of it, and says
+                    // the same of both.
+                    true => return Ok(()),
+                    false if !is_repeated => return Err(StoreError::QuotaExceeded),
+                    false => {
+                        self.term.lose("etcd did not say whether a write took effect");
+                        return Err(unconfirmed("etcd is full"));
+                    }
+                },
                 Err(Trouble::Final(error)) if is_repeated => {
                     // The first one may still be on its way, and the next commit could take it for its own.
                     self.term.lose("etcd did not say whether a write took effect");
@@ -170,6 +194,28 @@ impl Writing {
             }
             pauses.next().await;
         }
+    }
+
+    /// Whether what was to bring the revision to `target` has done so.
+    async fn look(&self, revision: u64, target: u64) -> Result<bool, StoreError> {
+        let keys = &self.shared.keys;
+        let reads = vec![read(keys.master()), read(keys.revision())];
+        let transaction = TxnRequest { compare: vec![self.is_in_office()], success: reads.clone(), failure: reads };
+        let mut pauses = Pauses::new();
+        while !self.term.is_lost() {
+            let asked = self.shared.links.ask_once("looking what became of a commit", |link| {
+                let transaction = transaction.clone();
+                async move { link.kv().txn(transaction).await }
+            });
+            match asked.await {
+                Ok(answer) if answer.succeeded && number_of(found(&answer.responses, 1))? == revision => {
+                    return Ok(false);
+                }
+                Ok(answer) => return self.explain(&answer, revision, target, true).map(|()| true),
+                Err(_) => pauses.next().await,
+            }
+        }
+        Err(unconfirmed("this server is no longer master"))
     }
 
     fn transaction(&self, ready: &Ready, revision: u64, target: u64) -> TxnRequest {

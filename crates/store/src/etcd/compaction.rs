@@ -57,7 +57,7 @@ impl Shared {
     }
 
     async fn compact(&self, revision: i64, physical: bool) -> Result<(), StoreError> {
-        let asked = CompactionRequest { revision, physical };
+        let asked = CompactionRequest { revision: self.pins.allow(revision), physical };
         let doing = "letting etcd forget what was overwritten";
         let done = self.links.call(doing, PATIENCE, |link| async move { link.kv().compact(asked).await });
         match done.await {

@@ -15,7 +15,7 @@ use thiserror::Error;
 
 use super::keyring::{CHECK_BYTES, KeyName, Keyring};
 use crate::kv::{Step, Store};
-use crate::root::{RootError, Unknown, explain_json};
+use crate::root::{RootError, Unknown, explain_json, refuse_half_restored};
 
 /// The name of the key under which ALL records are.
 pub const MARKER_KEY: &str = "/encryption-key";
@@ -56,6 +56,8 @@ pub struct Ledger {
 }
 
 pub async fn read_ledger(store: &dyn Store) -> Result<Ledger, RootError> {
+    // Half a ledger would say that a key is missing, or that none is needed.
+    refuse_half_restored(store).await?;
     let mut ledger = Ledger { marker: read_marker(store).await?, entries: BTreeMap::new() };
     let mut after: Option<String> = None;
     loop {

@@ -24,7 +24,7 @@ use super::keyring::{Keyring, Unopened};
 use super::ledger::{LEDGER_ROOT, Ledger, LedgerEntry, MARKER_KEY, hex, put_entry};
 use crate::claims::{Claim, Claimed, Held};
 use crate::error::StoreError;
-use crate::kv::{BoxFuture, Change, Mastership, Op, Page, STORED_OPS_MAX, Step, Store};
+use crate::kv::{BoxFuture, Change, Mastership, Op, Page, STORED_OPS_MAX, Snapshot, Step, Store};
 use crate::root::Unknown;
 use crate::standing::Standing;
 
@@ -347,6 +347,15 @@ impl Store for Vault {
 
     fn close(&self) -> BoxFuture<'_, ()> {
         self.inner.close()
+    }
+
+    /// As the records lie there: what leaves the store by this way stays sealed.
+    fn snapshot(&self) -> BoxFuture<'_, Result<Arc<dyn Snapshot>, StoreError>> {
+        self.inner.snapshot()
+    }
+
+    fn begin_after<'a>(&'a self, held: &'a Mastership, revision: u64) -> BoxFuture<'a, Result<(), StoreError>> {
+        self.inner.begin_after(held, revision)
     }
 
     fn forget_superseded(&self) -> BoxFuture<'_, Result<(), StoreError>> {

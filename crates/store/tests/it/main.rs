@@ -5,6 +5,7 @@
 // Other crates know this one as `store`; so do its tests.
 extern crate corkboard_store as store;
 
+mod backup;
 mod contract;
 mod crash;
 mod directory;
