@@ -27,6 +27,8 @@ enum Bench {
     Migrate,
     /// Encryption at rest: what it costs a write, and what bringing all records under another key costs in every way
     Encrypt,
+    /// Nodes on etcd: writes beside what etcd itself can do, reads and starts beside the embedded store, time without a master
+    Etcd,
     /// The embedded store against other engines: group commit with real fdatasync, bulk load, open, scan
     Engines,
 }
@@ -67,7 +69,7 @@ fn servers(bench: Bench) -> &'static [&'static [&'static str]] {
         "build.build-dir=\"target\"",
     ];
     match bench {
-        Bench::Board | Bench::Encrypt => &[PRESENT],
+        Bench::Board | Bench::Encrypt | Bench::Etcd => &[PRESENT],
         Bench::Migrate => &[PRESENT, FORMER],
         Bench::Engines => &[],
     }
@@ -98,7 +100,7 @@ mod tests {
         let listing = listing();
         assert_eq!(
             listing.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
-            ["board", "migrate", "encrypt", "engines"]
+            ["board", "migrate", "encrypt", "etcd", "engines"]
         );
         assert!(listing.iter().all(|(_, what)| !what.is_empty()));
     }

@@ -27,7 +27,7 @@ impl Operations {
                 Refused::new("not-master", "this server is not master any more; ask the one that is", None).into()
             );
         }
-        Taking::begin(self.store.clone(), RELEASE, now_ns).await.map_err(|error| refused(error).into())
+        Taking::begin(self.store.clone(), RELEASE, now_ns).await.map_err(|error| refused(&error).into())
     }
 }
 
@@ -48,13 +48,13 @@ pub fn bytes(taking: Taking) -> impl Stream<Item = Bytes> + Send {
     })
 }
 
-fn refused(error: TakeError) -> Refused {
-    let code = match &error {
+fn refused(error: &TakeError) -> Refused {
+    let code = match error {
         TakeError::Empty => "nothing-to-do",
         TakeError::Root(_) => "not-whole",
         TakeError::Forgotten | TakeError::Store { .. } => "not-master",
     };
-    Refused::new(code, told(&error), None)
+    Refused::new(code, told(error), None)
 }
 
 /// With its cause, which the text of these errors leaves out.
@@ -75,12 +75,12 @@ pub async fn take(config: &Config) -> Result<Taking, ErrandError> {
         }
         error => error,
     })?;
-    Ok(Taking::begin(store, RELEASE, SystemClock.now_ns()).await.map_err(refused)?)
+    Ok(Taking::begin(store, RELEASE, SystemClock.now_ns()).await.map_err(|error| refused(&error))?)
 }
 
 /// More of a backup that is being taken.
 pub async fn next(taking: &mut Taking) -> Result<Option<Bytes>, ErrandError> {
-    Ok(taking.next().await.map_err(refused)?)
+    Ok(taking.next().await.map_err(|error| refused(&error))?)
 }
 
 /// Makes a store of a file that was checked.
@@ -96,13 +96,13 @@ pub async fn restore(
     let target = Target { store: &*store, held: &held, contents, force, now_ns: SystemClock.now_ns() };
     let restored = store::backup::restore(target, &mut file, progress).await;
     let resigned = store.resign(held).await;
-    let restored = restored.map_err(not_restored)?;
+    let restored = restored.map_err(|error| not_restored(&error))?;
     resigned?;
     Ok(restored)
 }
 
-fn not_restored(error: RestoreError) -> Refused {
-    let code = match &error {
+fn not_restored(error: &RestoreError) -> Refused {
+    let code = match error {
         RestoreError::NotEmpty { .. } | RestoreError::Used { .. } => "store-not-empty",
         RestoreError::OtherBackup { .. } => "other-backup",
         RestoreError::FileChanged { .. } => "bad-backup",
@@ -110,5 +110,5 @@ fn not_restored(error: RestoreError) -> Refused {
         RestoreError::Interrupted { source: StoreError::NotMaster } => "not-master",
         RestoreError::Interrupted { .. } => "interrupted",
     };
-    Refused::new(code, told(&error), None)
+    Refused::new(code, told(error), None)
 }

@@ -90,8 +90,11 @@ pub async fn status(config: &Config) -> Result<MigrationStatus, ErrandError> {
     let target = root.version.as_ref().map_or(current.number(), |record| record.target);
     let newest = config.newest;
     let decision = decide(Some(current.number()), Some(target), newest.number());
+    let master = store.holder().await?;
     let state = match (target.cmp(&current.number()), current == newest) {
         (Ordering::Less, _) => State::RollingBack,
+        // How far it is, only the master knows.
+        (Ordering::Greater, _) if master.is_some() => State::Sweeping,
         (_, true) => State::None,
         (_, false) => State::Held,
     };
@@ -117,7 +120,7 @@ pub async fn status(config: &Config) -> Result<MigrationStatus, ErrandError> {
         leftovers,
     });
     // What a server would say of itself does not hold for a store, and nobody is there to be told what to do next.
-    let explanation = match store.holder().await? {
+    let explanation = match master {
         Some(master) => format!("{master} is master on this store, and knows more: ask it. {why}"),
         None => format!("no server runs on this store. {why}"),
     };

@@ -77,11 +77,7 @@ pub async fn list(store: &dyn Store) -> Result<NodeList, StoreError> {
 }
 
 fn listed(master: Option<String>, cards: Vec<Card>) -> NodeList {
-    let is_master = |card: &Card| match &master {
-        Some(name) => *name == card.node,
-        // A store that others cannot use does not know its master by name.
-        None => card.phase != "waiting",
-    };
+    let is_master = |card: &Card| master.as_ref() == Some(&card.node);
     let mut nodes: Vec<Listed> = cards.into_iter().map(|card| Listed { is_master: is_master(&card), card }).collect();
     nodes.sort_by(|a, b| {
         (!a.is_master, &a.card.node, a.card.started_ns).cmp(&(!b.is_master, &b.card.node, b.card.started_ns))
@@ -211,10 +207,11 @@ mod tests {
         );
         check(
             None,
-            &[b],
+            &[a, b],
             &expect![[r#"
-            * b serving
-        "#]],
+              a waiting
+              b serving
+            "#]],
         );
     }
 

@@ -13,6 +13,7 @@ use crate::migrate::status::MigrationStatus;
 use crate::nodes::{self, Card};
 use crate::operations::GuardStatus;
 use crate::phase::{Phase, StandbyStatus};
+use crate::writer::UNCERTAIN;
 
 /// How many quarantined records are named; the rest are counted.
 const NAMED_MAX: usize = 100;
@@ -92,7 +93,10 @@ impl StatusSource {
             node: &self.node,
             advertise_url: self.advertise_url.as_deref(),
             phase: self.phase.name(),
-            explanation: self.phase.explain(),
+            explanation: match self.phase.app() {
+                Some(app) if !app.standing.is_certain() => UNCERTAIN,
+                _ => self.phase.explain(),
+            },
             uptime_s: now_ns.saturating_sub(self.started_ns) / model::NANOS_PER_SECOND,
             cluster_id: self.cluster_id.get().map(String::as_str),
             data_version: self.newest.number().0,

@@ -59,8 +59,14 @@ pub enum WriteError {
     Uncertain,
     #[error("the server met a defect while applying this request; nothing was changed")]
     Panicked,
-    #[error("the server is stopping")]
+    #[error("the server is stopping; nothing was changed")]
     Stopping,
+    /// The writer ended with the change in its hands.
+    #[error(
+        "the server ended before it knew whether this change was stored; whoever is master next knows. Read what is there \
+         before you repeat it"
+    )]
+    Unanswered,
 }
 
 #[derive(Debug)]
@@ -139,7 +145,7 @@ impl Writer {
     async fn send(&self, request: impl FnOnce(Sender) -> Request) -> Result<Done, WriteError> {
         let (reply, answer) = oneshot::channel();
         self.queue.send(request(reply)).await.map_err(|_| WriteError::Stopping)?;
-        answer.await.unwrap_or(Err(WriteError::Stopping))
+        answer.await.unwrap_or(Err(WriteError::Unanswered))
     }
 
     /// Starts the writer. The future ends when all handles are gone or the store failed.

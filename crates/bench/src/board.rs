@@ -20,7 +20,7 @@ use crate::floors::{self, Floors};
 use crate::load::{self, Load, Phase, PhaseReport, Settings};
 use crate::process::Machine;
 use crate::server::{Ending, Launch, Server};
-use crate::{encrypt, migrate};
+use crate::{encrypt, etcd, migrate};
 
 /// As many as polled the other server.
 const CELLS: u64 = 1_000;
@@ -107,7 +107,7 @@ pub async fn run(args: &BoardArgs, say: &dyn Fn(&str)) -> anyhow::Result<bool> {
     std::fs::write(&raw, serde_json::to_string_pretty(&measured)?)?;
     let mut text = report::markdown(&Machine::read(), &measured);
     let former = document::read(&args.out)?;
-    for heading in [migrate::SECTION, encrypt::SECTION] {
+    for heading in [migrate::SECTION, encrypt::SECTION, etcd::SECTION] {
         if let Some(section) = document::section(&former, heading) {
             text = document::with_section(&text, heading, section);
         }

@@ -4,8 +4,9 @@
 //! counted and shown, and a phase with failures is marked as failed instead of being fast. Never shipped.
 //!
 //! Start with [`fleet`] for what the data looks like, [`load`] for what is done with it, and [`board`] for how the
-//! report is written; [`migrate`] measures what an upgrade costs, [`encrypt`] what encryption does and another key. [`floors`]
-//! measures what the machine itself can do, in the same run: without them a number says nothing. [`engines`] stands alone.
+//! report is written; [`migrate`] measures what an upgrade costs, [`encrypt`] what encryption does and another key, [`etcd`]
+//! what several nodes on etcd do. [`floors`] measures what the machine itself can do, in the same run: without them a number
+//! says nothing. [`engines`] stands alone.
 
 pub mod answer;
 pub mod board;
@@ -16,6 +17,7 @@ pub mod course;
 pub mod document;
 pub mod encrypt;
 pub mod engines;
+pub mod etcd;
 pub mod fleet;
 pub mod floors;
 pub mod goals;

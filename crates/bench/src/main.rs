@@ -1,5 +1,5 @@
-//! The command line of the benchmarks: `load`, `board`, `migrate`, `encrypt`, `engines`. Exit code 1 when something failed or
-//! a phase did.
+//! The command line of the benchmarks: `load`, `board`, `migrate`, `encrypt`, `etcd`, `engines`. Exit code 1 when something
+//! failed or a phase did.
 
 #![expect(
     clippy::print_stdout,
@@ -18,6 +18,7 @@ use corkboard_bench::board::{self, BoardArgs};
 use corkboard_bench::connection::Target;
 use corkboard_bench::encrypt::{self, EncryptArgs};
 use corkboard_bench::engines::{self, EnginesArgs, Kind};
+use corkboard_bench::etcd::{self, EtcdArgs};
 use corkboard_bench::fleet::Fleet;
 use corkboard_bench::load::{self, Load, Phase, Settings};
 use corkboard_bench::migrate::{self, MigrateArgs};
@@ -41,6 +42,8 @@ enum Command {
     Migrate(MigrateArgs),
     /// Compare writes with and without a key, bring filled stores under another key; measure what it costs
     Encrypt(EncryptArgs),
+    /// Run nodes on etcd: writes beside those of etcd alone, reads and starts beside the embedded store, failovers
+    Etcd(EtcdArgs),
     /// Compare storage engines
     Engines(EnginesArgs),
     /// The part of `engines` that is killed
@@ -115,6 +118,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
         Command::Board(args) => runtime()?.block_on(board::run(&args, &|line| eprintln!("{line}"))),
         Command::Migrate(args) => runtime()?.block_on(migrate::run(&args, &|line| eprintln!("{line}"))),
         Command::Encrypt(args) => runtime()?.block_on(encrypt::run(&args, &|line| eprintln!("{line}"))),
+        Command::Etcd(args) => runtime()?.block_on(etcd::run(&args, &|line| eprintln!("{line}"))),
         Command::Engines(args) => {
             let report = engines::run(&args, &|line| eprintln!("{line}"))?;
             println!("{report}");

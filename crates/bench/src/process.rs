@@ -23,7 +23,14 @@ impl Process {
     /// The most memory it ever had, in bytes.
     pub fn memory_peak_bytes(self) -> anyhow::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0))?;
-        memory_peak_bytes(&status)
+        memory_line_bytes(&status, "VmHWM:")
+            .with_context(|| format!("the kernel says nothing of the memory of process {}", self.0))
+    }
+
+    /// The memory that it has now, in bytes.
+    pub fn memory_bytes(self) -> anyhow::Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0))?;
+        memory_line_bytes(&status, "VmRSS:")
             .with_context(|| format!("the kernel says nothing of the memory of process {}", self.0))
     }
 
@@ -56,8 +63,8 @@ fn busy_seconds_of(stat: &str) -> Option<f64> {
     Some(busy / TICKS_PER_SECOND)
 }
 
-fn memory_peak_bytes(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+fn memory_line_bytes(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kilobytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kilobytes * 1_024)
 }
@@ -102,8 +109,8 @@ mod tests {
         let stat = "42 (a) b (c)) S 1 42 42 0 -1 4194560 9 0 0 0 150 50 0 0 20 0 4 0 100 0 0";
         assert_eq!(cpu_seconds(stat), Some(2.0));
         assert_eq!(cpu_seconds("42 (short) S 1"), None);
-        assert_eq!(memory_peak_bytes("VmPeak:\t 5 kB\nVmHWM:\t   2048 kB\n"), Some(2_097_152));
-        assert_eq!(memory_peak_bytes("VmRSS: 1 kB"), None);
+        assert_eq!(memory_line_bytes("VmPeak:\t 5 kB\nVmHWM:\t   2048 kB\n", "VmHWM:"), Some(2_097_152));
+        assert_eq!(memory_line_bytes("VmRSS: 1 kB", "VmHWM:"), None);
         assert_eq!(busy_seconds_of("cpu  100 10 90 7 8 30 20 0 0 0\ncpu0 1"), Some(2.5));
         assert_eq!(written_bytes("wchar: 7\nwrite_bytes: 4096\ncancelled_write_bytes: 9\n"), Some(4_096));
     }

@@ -73,11 +73,17 @@ pub struct Encryption<'a> {
     pub mode: &'a str,
 }
 
+/// Where a server listens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ports {
+    pub(crate) api: SocketAddr,
+    pub(crate) health: SocketAddr,
+}
+
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    api: SocketAddr,
-    health: SocketAddr,
+    ports: Ports,
     log: PathBuf,
     started: Stopwatch,
 }
@@ -86,18 +92,7 @@ impl Launch<'_> {
     /// Starts the server on what `dir` holds, and says how long it took until it answered a ping.
     pub async fn start(&self) -> anyhow::Result<(Server, f64)> {
         let mut server = self.spawn()?;
-        let target = server.target(self.certificates).await?;
-        while !is_serving(&target).await {
-            server.must_run()?;
-            if server.started.elapsed() > START_MAX {
-                anyhow::bail!(
-                    "The server does not serve after {START_MAX:?}. Its last words:\n{}",
-                    server.last_words()
-                );
-            }
-            tokio::time::sleep(ASK_EVERY).await;
-        }
-        let took_s = server.started.seconds();
+        let took_s = server.until_serving(self.certificates).await?;
         Ok((server, took_s))
     }
 
@@ -108,30 +103,16 @@ impl Launch<'_> {
 
     /// Starts another command of the same binary with the same configuration. It is no server, and ends by itself.
     pub fn spawn_command(&self, command: &[&str]) -> anyhow::Result<Server> {
-        let (api, health) = (free_address()?, free_address()?);
+        let ports = Ports::free()?;
         fs::write(self.dir.join("cells.jsonl"), fleet::cells_file(self.cells))?;
         if let Some(encryption) = &self.encryption {
             encryption.write_keys(self.dir)?;
         }
-        let config = self.dir.join("board.toml");
-        fs::write(&config, self.configuration(api, health))?;
-        let log = self.dir.join("server.log");
-        let (out, err) = (File::create(&log)?, File::options().append(true).open(&log)?);
-        let started = Stopwatch::start();
-        let child = Command::new(self.binary)
-            .args(command)
-            .arg("--config")
-            .arg(&config)
-            .stdin(Stdio::null())
-            .stdout(out)
-            .stderr(err)
-            .spawn()
-            .with_context(|| format!("{} could not be started", self.binary.display()))?;
-        Ok(Server { child, api, health, log, started })
+        Server::spawn(self.binary, command, self.dir, ports, &self.configuration(ports))
     }
 
     /// Relative paths are relative to the file, so the configuration names no directory of this machine.
-    fn configuration(&self, api: SocketAddr, health: SocketAddr) -> String {
+    fn configuration(&self, Ports { api, health }: Ports) -> String {
         let (cert, key) = self.certificates.server();
         let migration = self.migration_mode.map(|mode| format!("\n[migration]\nmode = \"{mode}\"\n"));
         format!(
@@ -149,14 +130,14 @@ impl Launch<'_> {
 }
 
 impl Encryption<'_> {
-    fn tables(&self) -> String {
+    pub(crate) fn tables(&self) -> String {
         let Self { active, mode, keys } = self;
         let keys: String = keys.iter().map(|name| format!("{name} = {{ file = \"{name}.key\" }}\n")).collect();
         format!("\n[encryption]\nactive = \"{active}\"\nmode = \"{mode}\"\n\n[encryption.keys]\n{keys}")
     }
 
     /// Nobody but their owner may read them, or the server refuses them.
-    fn write_keys(&self, dir: &Path) -> anyhow::Result<()> {
+    pub(crate) fn write_keys(&self, dir: &Path) -> anyhow::Result<()> {
         for name in self.keys {
             let seed = name.bytes().fold(0, |seed, byte| seed * 256 + u64::from(byte));
             let mut file = File::options();
@@ -168,7 +149,51 @@ impl Encryption<'_> {
     }
 }
 
+impl Ports {
+    pub(crate) fn free() -> anyhow::Result<Self> {
+        Ok(Self { api: free_address()?, health: free_address()? })
+    }
+}
+
 impl Server {
+    /// Starts a command with a configuration, which is written into `dir` and names these ports. Waits for nothing.
+    pub(crate) fn spawn(
+        binary: &Path,
+        command: &[&str],
+        dir: &Path,
+        ports: Ports,
+        configuration: &str,
+    ) -> anyhow::Result<Server> {
+        let config = dir.join("board.toml");
+        fs::write(&config, configuration)?;
+        let log = dir.join("server.log");
+        let (out, err) = (File::create(&log)?, File::options().append(true).open(&log)?);
+        let started = Stopwatch::start();
+        let child = Command::new(binary)
+            .args(command)
+            .arg("--config")
+            .arg(&config)
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err)
+            .spawn()
+            .with_context(|| format!("{} could not be started", binary.display()))?;
+        Ok(Server { child, ports, log, started })
+    }
+
+    /// Waits until the server answers a ping, and says how long that took since the start of its process.
+    pub async fn until_serving(&mut self, certificates: &Certificates) -> anyhow::Result<f64> {
+        let target = self.target(certificates).await?;
+        while !is_serving(&target).await {
+            self.must_run()?;
+            if self.started.elapsed() > START_MAX {
+                anyhow::bail!("The server does not serve after {START_MAX:?}. Its last words:\n{}", self.last_words());
+            }
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+        Ok(self.started.seconds())
+    }
+
     /// Since the process was started.
     pub fn started(&self) -> Stopwatch {
         self.started
@@ -202,7 +227,7 @@ impl Server {
     }
 
     pub fn url(&self) -> anyhow::Result<Url> {
-        Ok(Url::parse(&format!("https://localhost:{}", self.api.port()))?)
+        Ok(Url::parse(&format!("https://localhost:{}", self.ports.api.port()))?)
     }
 
     /// What the server answers to an operator.
@@ -269,8 +294,8 @@ impl Server {
 
     async fn health(&self, path: &str) -> anyhow::Result<String> {
         let asking = async {
-            let mut stream = TcpStream::connect(self.health).await?;
-            let request = format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.health);
+            let mut stream = TcpStream::connect(self.ports.health).await?;
+            let request = format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.ports.health);
             stream.write_all(request.as_bytes()).await?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer).await?;
@@ -297,7 +322,7 @@ impl Drop for Server {
     }
 }
 
-async fn is_serving(target: &Target) -> bool {
+pub(crate) async fn is_serving(target: &Target) -> bool {
     match target.connect().await {
         Ok(mut connection) => connection.call(Route::Ping, Bytes::new()).await.is_ok(),
         Err(_) => false,

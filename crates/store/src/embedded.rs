@@ -26,7 +26,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -109,6 +109,8 @@ pub struct Embedded {
     checkpoints: Option<mpsc::Sender<Request>>,
     threads: Vec<JoinHandle<()>>,
     claims: LocalClaims,
+    /// Who became master last.
+    node: Mutex<String>,
 }
 
 impl Embedded {
@@ -140,6 +142,7 @@ impl Embedded {
             checkpoints: Some(checkpoints),
             threads: Vec::new(),
             claims: LocalClaims::default(),
+            node: Mutex::default(),
         };
         store.spawn("store-commit", move || committer.run(command_queue))?;
         store.spawn("store-checkpoint", move || checkpointer.run(request_queue))?;
@@ -161,6 +164,10 @@ impl Embedded {
         let sender = self.checkpoints.as_ref().ok_or_else(stopped)?;
         sender.send(Request::Now(reply)).await.map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())?
+    }
+
+    fn node(&self) -> MutexGuard<'_, String> {
+        self.node.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, StoreError> {
@@ -267,7 +274,18 @@ impl Snapshot for View {
 
 impl Store for Embedded {
     fn campaign<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<Mastership, StoreError>> {
-        Box::pin(self.ask(|reply| Command::Campaign { node: node.to_owned(), reply }))
+        Box::pin(async move {
+            let held = self.ask(|reply| Command::Campaign { node: node.to_owned(), reply }).await?;
+            node.clone_into(&mut self.node());
+            Ok(held)
+        })
+    }
+
+    fn holder(&self) -> BoxFuture<'_, Result<Option<String>, StoreError>> {
+        Box::pin(async move {
+            let is_held = self.shared.epoch.load(Ordering::SeqCst) != 0;
+            Ok(is_held.then(|| self.node().clone()))
+        })
     }
 
     fn resign(&self, held: Mastership) -> BoxFuture<'_, Result<(), StoreError>> {

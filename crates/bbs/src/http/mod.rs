@@ -286,6 +286,7 @@ pub(crate) fn write_failure(error: &WriteError) -> Result<Error, Failure> {
         WriteError::NeedsVersion { .. } => Ok(Error::new(Type::ResourceConflict, error.to_string())),
         WriteError::ReadOnly => Err(Failure::Unavailable { code: "read-only", message: error.to_string() }),
         WriteError::Uncertain => Err(Failure::Unavailable { code: "uncertain", message: error.to_string() }),
+        WriteError::Unanswered => Ok(api::errors::unrecoverable(&error.to_string())),
         WriteError::Panicked => Ok(api::errors::unknown(error.to_string())),
         WriteError::Stopping => Err(Failure::Unavailable { code: "stopping", message: error.to_string() }),
         WriteError::Store(cause) => match &**cause {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use store::{Mastership, Store};
 use tokio::sync::watch;
 
-use super::{RunError, Start};
+use super::{RunError, Start, until};
 use crate::board::Board;
 use crate::follow::{self, Followed, Warm};
 use crate::keys::open::{KeyError, Unlocked};
@@ -42,7 +42,7 @@ pub(super) struct Standby<'a> {
 
 impl Standby<'_> {
     /// Returns `None` if the server was asked to stop before it was master.
-    pub(super) async fn wait(mut self) -> Result<Option<Elected>, RunError> {
+    pub(super) async fn wait(self) -> Result<Option<Elected>, RunError> {
         self.check_fitness().await?;
         let unlocked = self.unlock().await?;
         if matches!(self.start.config.store, config::Store::Embedded { .. }) {
@@ -79,7 +79,7 @@ impl Standby<'_> {
         Ok(())
     }
 
-    async fn campaign(&mut self, warm: &Warm) -> Result<Option<Mastership>, RunError> {
+    async fn campaign(&self, warm: &Warm) -> Result<Option<Mastership>, RunError> {
         let mut told = None;
         loop {
             let fitness = self.check_fitness().await;
@@ -87,12 +87,16 @@ impl Standby<'_> {
             match fitness {
                 Ok(()) => {
                     told = None;
-                    let mut stop = self.stop.clone();
-                    tokio::select! {
-                        held = self.store.campaign(&self.start.config.node) => return Ok(Some(held?)),
-                        _ = stop.wait_for(|stop| *stop) => return Ok(None),
-                        () = self.until_unfit(warm) => {}
+                    let held = tokio::select! {
+                        held = self.store.campaign(&self.start.config.node) => held?,
+                        () = until(self.stop.clone()) => return Ok(None),
+                        () = self.until_unfit(warm) => continue,
+                    };
+                    // Nobody else commits any more. What was true before the election need not be.
+                    if self.check_fitness().await.is_ok() {
+                        return Ok(Some(held));
                     }
+                    self.store.resign(held).await?;
                 }
                 Err(error) => {
                     let why = error.to_string();
@@ -101,7 +105,7 @@ impl Standby<'_> {
                         told = Some(why);
                     }
                     tokio::select! {
-                        _ = self.stop.wait_for(|stop| *stop) => return Ok(None),
+                        () = until(self.stop.clone()) => return Ok(None),
                         () = tokio::time::sleep(LOOK_AGAIN) => {}
                     }
                 }

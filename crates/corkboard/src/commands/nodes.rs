@@ -143,7 +143,8 @@ fn notes(list: &NodeList) -> Vec<String> {
     notes.extend(list.warnings.iter().map(|warning| format!("warning: {warning}")));
     let verdict = match exit_code(list) {
         EXIT_NO_MASTER => {
-            "no node is master at the moment; one that waits takes over as soon as the last lease has ended"
+            "no node is master at the moment; one that waits takes over when the last lease has ended. If none does, its log \
+             says why"
         }
         EXIT_STUCK if list.nodes.is_empty() => "no node is master; start one: corkboard bbs --config FILE",
         EXIT_STUCK => "no node is master, and none of these can be: see above, and start them again",
@@ -215,6 +216,21 @@ mod tests {
                 warning: something is odd
             "#]],
         );
+        let mut former = node("c", false);
+        former.card.phase = "serving".to_owned();
+        check(
+            Some("a"),
+            &[node("a", true), former],
+            &[],
+            EXIT_DONE,
+            &expect![[r#"
+            ROLE    NODE  RELEASE  DATA VERSION                  PHASE    SINCE       WARM  URL
+            master  a     1.0.0    lrp_definitions (1794700800)  serving  1 min 12 s        https://a.example.org:8889
+            former  c     1.0.0    lrp_definitions (1794700800)  serving  1 min 12 s        https://c.example.org:8889
+
+            c was master and is not any more: it has ended, or will in a moment
+        "#]],
+        );
         check(
             None,
             &[node("board", true)],
@@ -235,13 +251,13 @@ mod tests {
             &[],
             EXIT_NO_MASTER,
             &expect![[r#"
-            ROLE     NODE  RELEASE  DATA VERSION                  PHASE    SINCE       WARM  URL
-            standby  b     1.0.0    lrp_definitions (1794700800)  waiting  1 min 12 s  yes   https://b.example.org:8889
-            standby  c     1.0.0    lrp_definitions (1794700800)  waiting  1 min 12 s  no
+                ROLE     NODE  RELEASE  DATA VERSION                  PHASE    SINCE       WARM  URL
+                standby  b     1.0.0    lrp_definitions (1794700800)  waiting  1 min 12 s  yes   https://b.example.org:8889
+                standby  c     1.0.0    lrp_definitions (1794700800)  waiting  1 min 12 s  no
 
-            c cannot take over: this node has not key B. Add it
-            no node is master at the moment; one that waits takes over as soon as the last lease has ended
-        "#]],
+                c cannot take over: this node has not key B. Add it
+                no node is master at the moment; one that waits takes over when the last lease has ended. If none does, its log says why
+            "#]],
         );
         check(
             None,

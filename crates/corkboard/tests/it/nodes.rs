@@ -72,13 +72,13 @@ fn without_a_master_the_exit_code_says_so() {
         &[(NODES, 200, &waits)],
         &["nodes"],
         &expect![[r#"
-        ROLE     NODE  RELEASE  DATA VERSION                  PHASE    SINCE  WARM  URL
-        standby  b     0.1.0    lrp_definitions (1794700800)  waiting  0 s    no
+            ROLE     NODE  RELEASE  DATA VERSION                  PHASE    SINCE  WARM  URL
+            standby  b     0.1.0    lrp_definitions (1794700800)  waiting  0 s    no
 
-        no node is master at the moment; one that waits takes over as soon as the last lease has ended
-        = 10
-        < GET /corkboard/v1/nodes
-    "#]],
+            no node is master at the moment; one that waits takes over when the last lease has ended. If none does, its log says why
+            = 10
+            < GET /corkboard/v1/nodes
+        "#]],
     );
     check(
         &[(NODES, 200, r#"{"master":null,"nodes":[]}"#)],

@@ -235,6 +235,7 @@ impl Links {
         loop {
             let link = self.link(doing).await?;
             let at = link.at;
+            let is_unknown = self.user.is_some() && link.ticket.token.is_none();
             match timeout(limit, ask(link)).await {
                 Ok(Ok(answer)) => {
                     let answer = answer.into_inner();
@@ -242,6 +243,11 @@ impl Links {
                     return Ok(answer);
                 }
                 Ok(Err(status)) => match judge(doing, &status) {
+                    // etcd did not ask for users before, and does now.
+                    Verdict::Final(StoreError::NotAllowed { .. }) if is_unknown && logins < LOGINS_MAX => {
+                        logins += 1;
+                        self.forget_token();
+                    }
                     Verdict::Final(error) => return Err(Trouble::Final(error)),
                     Verdict::Elsewhere => {
                         self.leave(at);

@@ -65,10 +65,28 @@ impl Via {
     pub(crate) async fn ask(&self, ask: &Ask) -> Result<Document, CommandError> {
         match self {
             Via::Server(client) => Document::of(&client.ask(&question(ask)).await?),
-            Via::Health(client) => Document::of(&client.ask(&Question::get("/status", &[])).await?)?.part("migration"),
+            Via::Health(client) => {
+                let status = Document::of(&client.ask(&Question::get("/status", &[])).await?)?;
+                refuse_standby(&status)?;
+                status.part("migration")
+            }
             Via::Store(config) => Box::pin(ask_store(config, ask)).await,
         }
     }
+}
+
+/// A node that waits knows only whom it waits for.
+pub(crate) fn refuse_standby(status: &Document) -> Result<(), CommandError> {
+    #[derive(serde::Deserialize)]
+    struct Standby {
+        master: Option<String>,
+    }
+    let Ok(standby) = status.part("standby").and_then(|part| part.read::<Standby>()) else { return Ok(()) };
+    let master = standby.master.map_or_else(|| "nobody yet".to_owned(), |master| format!("{master:?}"));
+    Err(CommandError::Unfinished(format!(
+        "this node waits, and the master, {master}, knows the answer: ask that one. `corkboard nodes` with the same flags says \
+         where it is"
+    )))
 }
 
 fn question(ask: &Ask) -> Question {

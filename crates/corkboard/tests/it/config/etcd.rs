@@ -229,18 +229,27 @@ fn certificates() {
             1 problem; nothing was started
         "#]],
     );
-    case("endpoints = [\"https://10.0.0.1:2379\"]\nca = \"\"\n", expect![[r#"
+    case(
+        "endpoints = [\"https://10.0.0.1:2379\"]\nca = \"\"\n",
+        expect![[r#"
         board.toml:6: store.ca: is empty; leave the key out, or give it a value
         1 problem; nothing was started
-    "#]]);
-    case(&format!("{PLAIN}ca = \"ca.crt\"\n"), expect![[r#"
+    "#]],
+    );
+    case(
+        &format!("{PLAIN}ca = \"ca.crt\"\n"),
+        expect![[r#"
         board.toml:6: store.ca: is for https endpoints, and there are none; leave ca, cert and key out, or use https://
         1 problem; nothing was started
-    "#]]);
-    case(&format!("{PLAIN}cert = \"client.crt\"\nkey = \"client.key\"\n"), expect![[r#"
+    "#]],
+    );
+    case(
+        &format!("{PLAIN}cert = \"client.crt\"\nkey = \"client.key\"\n"),
+        expect![[r#"
         board.toml:6: store.cert: is for https endpoints, and there are none; leave ca, cert and key out, or use https://
         1 problem; nothing was started
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

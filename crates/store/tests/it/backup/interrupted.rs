@@ -35,9 +35,9 @@ async fn wherever_it_ends_no_server_takes_the_store_and_the_next_attempt_complet
     for (write, after) in (1..=writes).flat_map(|write| [(write, false), (write, true)]) {
         let store = Memory::new();
         if after {
-            store.fail_after(write)
+            store.fail_after(write);
         } else {
-            store.fail_before(write)
+            store.fail_before(write);
         }
         let error = try_restore(&store, &file, false).await.unwrap_err().to_string();
         assert!(error.contains("Give the same command again"), "{error}");
