@@ -25,6 +25,8 @@ use crate::upgrade::site::{LOOK_AGAIN, PATIENCE};
 const WRITERS: usize = 4;
 const READERS: usize = 4;
 const REGISTERS: u64 = 6;
+/// Registers that no client of the crowd touches, so that what a test writes there is seen for certain.
+const QUIET_REGISTERS: u64 = 4;
 /// The register that comes and goes.
 const FLEETING: &str = "r0";
 /// One call of so many removes the fleeting register.
@@ -154,6 +156,11 @@ pub(crate) fn register(number: u64) -> String {
     format!("r{number}")
 }
 
+/// Nobody but the test itself calls for these.
+pub(crate) fn quiet_registers() -> impl Iterator<Item = String> {
+    (REGISTERS..REGISTERS + QUIET_REGISTERS).map(register)
+}
+
 pub(crate) struct Crowd {
     pub(crate) book: Arc<Book>,
     clients: Vec<JoinHandle<Duration>>,
@@ -174,7 +181,7 @@ impl Crowd {
         });
         let master = nodes.master().await;
         let client = nodes.client(master, PATIENCE);
-        for number in 0..REGISTERS {
+        for number in 0..REGISTERS + QUIET_REGISTERS {
             let met = book.call(0, (master, &client), &register(number), Act::Create(book.fresh())).await;
             assert!(matches!(met, Met::Done), "{met:?}");
         }
@@ -272,7 +279,7 @@ impl Customer {
 /// All values as one node shows them.
 pub(crate) async fn all_values(client: &Client) -> HashMap<String, String> {
     let lrps = client.desired_lrps(api::models::DesiredLrPsRequest::default()).await.unwrap();
-    let known: HashSet<String> = (0..REGISTERS).map(register).collect();
+    let known: HashSet<String> = (0..REGISTERS + QUIET_REGISTERS).map(register).collect();
     let ours = lrps.into_iter().filter(|lrp| known.contains(&lrp.process_guid));
     ours.map(|lrp| (lrp.process_guid, lrp.annotation)).collect()
 }

@@ -7,9 +7,9 @@ use api::client::Client;
 use rig::etcd::Options;
 use tokio::task::JoinHandle;
 
-use super::clients::{Act, Book, Crowd, LONELY, Met, register};
+use super::clients::{Act, Book, Crowd, LONELY, Met, quiet_registers, register};
 use super::nodes::{LEASE, Nodes, Plan};
-use super::verdict;
+use super::{say, verdict};
 use crate::durability::dice::Dice;
 use crate::upgrade::site::{LOOK_AGAIN, PATIENCE};
 
@@ -21,9 +21,8 @@ const CALLS_PER_LIFE_MAX: u64 = 150;
 const DELAY_MAX_US: u64 = 20_000;
 /// How much longer than its lease a master sleeps.
 const OVERSLEPT: Duration = Duration::from_secs(1);
-const UNDER_WAY: usize = 4;
 /// Readers and writers that wait at the door of a master that sleeps.
-const AT_THE_DOOR: usize = 24;
+const AT_THE_DOOR: u64 = 24;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_killed_at_any_moment_takes_nothing_with_it() {
@@ -59,25 +58,31 @@ async fn check_sleepers(etcd: Options) {
         crowd.more(1 + dice.below(CALLS_PER_LIFE_MAX)).await;
         let master = nodes.master().await;
         let door = Door { at: master, client: nodes.client(master, PATIENCE), book: crowd.book.clone() };
-        // Some writes are under way when it falls asleep. They may have been carried out.
-        let under_way = door.knock(UNDER_WAY, |_| true);
-        tokio::time::sleep(Duration::from_micros(dice.below(DELAY_MAX_US / 4))).await;
+        // One write of each is under way when it falls asleep, and may have been carried out.
+        let under_way: Vec<_> = quiet_registers().map(|key| door.write_on(key)).collect();
+        tokio::time::sleep(Duration::from_micros(dice.below(DELAY_MAX_US))).await;
         nodes.pause(master);
         tokio::time::sleep(LEASE + OVERSLEPT).await;
-        nodes.master().await;
+        let next = nodes.master().await;
+        let next_door = Door { at: next, client: nodes.client(next, PATIENCE), book: crowd.book.clone() };
+        for key in quiet_registers() {
+            let _ = next_door.knock(key, false).await.unwrap();
+        }
         crowd.more(20).await;
         // What waits in its sockets is what it finds first when it wakes.
-        let mut late = door.knock(AT_THE_DOOR, |number| number % 4 == 3);
+        let mut late = door.many_knock();
         tokio::time::sleep(LOOK_AGAIN).await;
         nodes.resume(master);
-        late.extend(door.knock(AT_THE_DOOR, |number| number % 4 == 3));
+        late.extend(door.many_knock());
         for call in late {
             let met = call.await.unwrap();
             let answered = matches!(met, Met::Done | Met::Saw(_));
             assert!(!answered, "round {round}: n{master} overslept and answered {met:?}\n{}", nodes.logs());
         }
         for call in under_way {
-            let _ = call.await.unwrap();
+            if let Met::Failed(error) = call.await.unwrap() {
+                say(&format!("round {round}: under way when it fell asleep, and nothing was changed: {error:?}"));
+            }
         }
         nodes.deposed(master).await;
         nodes.restart(master);
@@ -93,13 +98,28 @@ struct Door {
 }
 
 impl Door {
-    fn knock(&self, count: usize, writes: impl Fn(usize) -> bool) -> Vec<JoinHandle<Met>> {
-        let knock = |number: usize| {
-            let (at, client, book) = (self.at, self.client.clone(), self.book.clone());
-            let act = if writes(number) { Act::Update(book.fresh()) } else { Act::Read };
-            let (who, key) = (LONELY + number, register(1 + number as u64 % 3));
-            tokio::spawn(async move { book.call(who, (at, &client), &key, act).await })
-        };
-        (0..count).map(knock).collect()
+    /// One call that waits for its answer.
+    fn knock(&self, key: String, writes: bool) -> JoinHandle<Met> {
+        let (at, client, book) = (self.at, self.client.clone(), self.book.clone());
+        let act = if writes { Act::Update(book.fresh()) } else { Act::Read };
+        tokio::spawn(async move { book.call(LONELY, (at, &client), &key, act).await })
+    }
+
+    /// One write after the other, up to the first that is not carried out, or may not be.
+    fn write_on(&self, key: String) -> JoinHandle<Met> {
+        let (at, client, book) = (self.at, self.client.clone(), self.book.clone());
+        tokio::spawn(async move {
+            loop {
+                let met = book.call(LONELY, (at, &client), &key, Act::Update(book.fresh())).await;
+                if !matches!(met, Met::Done) {
+                    return met;
+                }
+            }
+        })
+    }
+
+    /// Readers and some writers, of what everybody else reads and writes.
+    fn many_knock(&self) -> Vec<JoinHandle<Met>> {
+        (0..AT_THE_DOOR).map(|number| self.knock(register(1 + number % 3), number % 4 == 3)).collect()
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::clients::{Act, Crowd, Met, register, LONELY};
+use super::clients::{Act, Crowd, LONELY, Met, register};
 use super::nodes::{Nodes, Plan};
 use super::{say, verdict};
 use crate::durability::dice::Dice;

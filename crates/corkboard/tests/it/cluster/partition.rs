@@ -81,7 +81,9 @@ async fn check_silence(nodes: &mut Nodes, crowd: &Crowd, old: usize) {
                     last_answer = Instant::now();
                     refusals = 0;
                 }
-                Met::Failed(ClientError::Status { status: 503, body, .. }) if body.contains("uncertain") => refusals += 1,
+                Met::Failed(ClientError::Status { status: 503, body, .. }) if body.contains("uncertain") => {
+                    refusals += 1;
+                }
                 other => panic!("the old master is there and says why it does not answer, not {other:?}"),
             }
             // The next one serves a moment after the lease, so this ends with it or shortly after.
