@@ -30,6 +30,7 @@ const DEBIAN_PACKAGES: &[(&str, &str)] = &[
     ("etcd-server", "the store on etcd, its elections and its failures are tested against real clusters"),
     ("etcd-client", "its etcdctl looks into those clusters from outside"),
     ("iproute2", "networks are cut in namespaces of their own"),
+    ("faketime", "the wall clocks of servers jump while they run"),
 ];
 
 /// What to do about one missing thing.

@@ -154,7 +154,7 @@ impl Server {
     }
 }
 
-const CELL: &str = r#"{"cell_id":"cell-1","rep_address":"http://127.0.0.1:1","zone":"z1","capacity":{"memory_mb":1024,"disk_mb":2048,"containers":10},"rootfs_provider_list":[{"name":"preloaded","properties":["cflinuxfs4"]}],"rep_url":"","annotations":{}}"#;
+pub(crate) const CELL: &str = r#"{"cell_id":"cell-1","rep_address":"http://127.0.0.1:1","zone":"z1","capacity":{"memory_mb":1024,"disk_mb":2048,"containers":10},"rootfs_provider_list":[{"name":"preloaded","properties":["cflinuxfs4"]}],"rep_url":"","annotations":{}}"#;
 
 pub(crate) const LRP: &str = r#"{"process_guid":"hello","domain":"demo","rootfs":"preloaded:cflinuxfs4","instances":2,"memory_mb":64,"action":{"run":{"path":"/bin/sh","user":"vcap"}},"routes":{"cf-router":[{"hostnames":["a.example"],"port":8080}]},"metric_tags":{"source_id":{"static":"hello"}}}"#;
 

@@ -265,7 +265,7 @@ impl Drop for Site {
 }
 
 /// Processes that test at the same time begin at different places.
-fn free_port() -> SocketAddr {
+pub(crate) fn free_port() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = std::process::id().wrapping_mul(16) as u16;
     for _ in PORTS {
