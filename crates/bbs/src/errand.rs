@@ -170,7 +170,15 @@ pub async fn keys_status(config: &Config) -> Result<KeysStatus, ErrandError> {
     let Some(vault) = &unlocked.vault else { return Ok(KeysStatus::off()) };
     let tracker = KeyTracker::new(rotation(config).mode);
     tracker.look(vault);
-    Ok(tracker.status(vault))
+    let mut status = tracker.status(vault);
+    if let (Some(master), keys::State::Unfinished) = (vault.holder().await?, status.state) {
+        // How far it is, only the master knows.
+        status.state = keys::State::Rotating;
+        status.explanation =
+            format!("{master} is master on this store, and brings the records under the active key: ask it");
+        status.next = Some("corkboard keys status --watch".to_owned());
+    }
+    Ok(status)
 }
 
 /// Brings every record under the active key.

@@ -293,6 +293,21 @@ fn a_panic_leaves_the_board_as_it_was() {
     assert_eq!((followed.board.revision, followed.board.quarantine.len()), (4, 1));
 }
 
+/// Of what was removed and desired again, one change tells only the end.
+#[tokio::test]
+async fn what_comes_back_in_another_domain_is_found_there() {
+    let mut master = Master::create(Forms::only(Version::LATEST), WHOLE).await;
+    let mut node = Standby::load(master.store.clone(), Version::LATEST, "").await;
+    let told = master.store.told().len();
+    for (kind, other) in [(2, 0), (0, 1)] {
+        master.act(&Act::Command { kind, process: 1, index: 1, other }).await;
+    }
+    node.apply(&[packed(&master.store.told()[told..])]).await;
+    let elsewhere = DomainName::parse("more/apps").unwrap();
+    assert_eq!(node.followed.board.desired_in(&elsewhere).count(), 1);
+    node.compare(&master.store.memory, "", "in another domain").await;
+}
+
 /// A DesiredLRP that another release wrote is torn apart: what is kept of it are the bytes of that release.
 #[tokio::test]
 async fn what_is_torn_is_kept_byte_for_byte() {

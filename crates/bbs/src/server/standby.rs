@@ -124,7 +124,7 @@ impl Standby<'_> {
                 return;
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Everything that others committed is durable now and nothing can be added to it. What was followed to that point need

@@ -167,7 +167,7 @@ mod tests {
             assert_eq!(steps.iter().map(|step| step.ops.len()).collect::<Vec<_>>(), expected);
         };
         check(vec![], &[]);
-        check(vec![rewrite(1, 10); 128], &[127, 1]);
+        check(vec![rewrite(1, 10); 128], &[126, 2]);
         check(vec![rewrite(3, 10); 43], &[126, 3]);
         check(vec![rewrite(2, 500_000), rewrite(2, 100_000), rewrite(1, 400_000)], &[4, 1]);
     }
