@@ -146,7 +146,9 @@ impl Asker {
             let at = (0..nodes).find(serves).filter(|_| of == Of::HealthPort && turn == 0).unwrap_or(turn);
             let phase = self.phase(at);
             let outcome = self.ask(at, what, of);
-            let was_there = phase.is_some() && self.phase(at) == phase;
+            // It may have gone and come back.
+            let was_met = !outcome.stderr.contains("cannot talk to the server");
+            let was_there = was_met && phase.is_some() && self.phase(at) == phase;
             if self.stop.load(Ordering::SeqCst) {
                 break;
             }
@@ -161,9 +163,10 @@ impl Asker {
                 // Nobody may be there, or somebody else may know.
                 None if of == Of::HealthPort => {
                     assert_eq!(outcome.code, UNKNOWN, "{outcome:?}");
-                    let knows = what == What::Nodes || of_whom.as_deref() == Some("serving");
+                    let phase = of_whom.as_deref().unwrap_or_default();
+                    let knows = phase == "serving" || (what == What::Nodes && phase != "opening");
                     assert!(!was_there || !knows, "{what:?} of n{at}: {outcome:?}");
-                    if of_whom.as_deref() == Some("waiting") {
+                    if phase == "waiting" {
                         assert!(outcome.stderr.contains("master"), "{outcome:?}");
                         *self.heard.entry((what, of, "ask the master".to_owned())).or_default() += 1;
                     }
@@ -188,13 +191,14 @@ impl Asker {
         finish(&mut program_at(Release::Newest.binary(), &[what.command(), &place].concat()))
     }
 
-    /// In which phase of which life a node is; nothing if it is not there.
+    /// In which phase a node is; nothing if it is not there.
     fn phase(&self, at: usize) -> Option<String> {
         let config = ClientConfig { url: self.health[at].clone(), tls: None, timeout: Some(TIMEOUT), trace_id: None };
         let client = Client::new(config).unwrap();
         let document = self.runtime.block_on(client.ask(&Question::get("/status", &[]))).ok()?;
         let status: Value = serde_json::from_slice(&document).unwrap();
-        Some(status["phase"].as_str().unwrap().to_owned())
+        let has_store = !status["store"].is_null();
+        Some(if has_store { status["phase"].as_str().unwrap() } else { "opening" }.to_owned())
     }
 
     fn truth(&self) -> Truth {
