@@ -13,7 +13,7 @@ const KILLS: usize = 5;
 /// At another pace, so that they hit the end of a migration and the time after it too.
 const LATE_KILLS: usize = 3;
 /// A migration at this pace takes longer than anybody lives.
-const CRAWLING: &str = "records_per_s_max = 30";
+const CRAWLING: &str = "records_per_s_max = 15";
 const WALKING: &str = "records_per_s_max = 400";
 const DELAY_MAX_MS: u64 = 2_500;
 const LATE_DELAY_MAX_MS: u64 = 1_200;
