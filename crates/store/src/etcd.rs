@@ -55,9 +55,10 @@ pub const LEASE_MAX: Duration = Duration::from_secs(300);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How many records the first page asks for, before it is known how large they are.
 const FIRST_PAGE_RECORDS: usize = 64;
-/// How many records a page asks for at most: small ones may be followed by large ones, and etcd puts the whole answer together
-/// before we can refuse it.
-const PAGE_RECORDS_MAX: usize = 512;
+/// How many records a page asks for at most. Small ones may be followed by large ones, and etcd puts the whole answer together
+/// before we can refuse it. But it also walks over all keys of the rest of the range for every page, however few are asked for,
+/// so that many small pages take far longer than few large ones.
+const PAGE_RECORDS_MAX: usize = 8_192;
 
 #[derive(Clone, Debug)]
 pub struct Options {
