@@ -155,8 +155,6 @@ async fn show(store: &dyn Store, key: &str, card: &Card) -> Result<(), StoreErro
 
 #[cfg(test)]
 mod tests {
-    use expect_test::expect;
-
     use super::*;
 
     fn card(node: &str, phase: &str) -> Card {
@@ -176,7 +174,7 @@ mod tests {
         }
     }
 
-    fn check(master: Option<&str>, cards: &[Card], expected: &expect_test::Expect) {
+    fn check(master: Option<&str>, cards: &[Card], expected: &str) {
         let list = listed(master.map(ToOwned::to_owned), cards.to_vec());
         let mut text = String::new();
         for node in list.nodes {
@@ -184,24 +182,20 @@ mod tests {
             text.push_str(&format!("{mark} {} {}\n", node.card.node, node.card.phase));
         }
         list.warnings.iter().for_each(|warning| text.push_str(&format!("! {warning}\n")));
-        expected.assert_eq(&text);
+        assert_eq!(text, expected);
     }
 
     #[test]
     fn the_master_comes_first_and_what_is_odd_is_said() {
         let (a, b) = (card("a", "waiting"), card("b", "serving"));
-        check(Some("b"), &[a.clone(), b.clone()], &expect!["* b serving\n  a waiting\n"]);
+        check(Some("b"), &[a.clone(), b.clone()], "* b serving\n  a waiting\n");
         let before = Card { instance: "b before".into(), started_ns: -1, ..b.clone() };
         let twice = "! two nodes call themselves \"b\", or one was started again a moment ago; give each node a name of its own\n";
         let list = listed(Some("b".into()), vec![before, b.clone()]);
         assert_eq!(list.nodes.iter().map(|node| node.is_master).collect::<Vec<_>>(), [true, false]);
         assert_eq!((list.nodes[0].card.started_ns, format!("! {}\n", list.warnings[0])), (0, twice.to_owned()));
-        check(
-            Some("c"),
-            std::slice::from_ref(&a),
-            &expect!["  a waiting\n! the master, c, was not heard of for 15 s\n"],
-        );
-        check(None, &[a, b], &expect!["  a waiting\n  b serving\n"]);
+        check(Some("c"), std::slice::from_ref(&a), "  a waiting\n! the master, c, was not heard of for 15 s\n");
+        check(None, &[a, b], "  a waiting\n  b serving\n");
     }
 
     #[tokio::test]

@@ -79,6 +79,16 @@ enum Request {
 
 type Sender = oneshot::Sender<Result<Done, WriteError>>;
 
+impl Request {
+    fn turn_away(self) {
+        let (Self::Command { reply, .. }
+        | Self::Rewrite { reply, .. }
+        | Self::Reseal { reply, .. }
+        | Self::Control { reply, .. }) = self;
+        let _ = reply.send(Err(WriteError::Stopping));
+    }
+}
+
 /// The handle through which requests reach the writer. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Writer {
@@ -169,6 +179,12 @@ async fn run(parts: WriterParts, mut requests: mpsc::Receiver<Request>) -> Write
                 parts.commit(group).await
             };
             if let Err(error) = done {
+                // Nobody has looked at what waits, so nothing of it was changed.
+                requests.close();
+                waiting.for_each(Request::turn_away);
+                while let Ok(request) = requests.try_recv() {
+                    request.turn_away();
+                }
                 return WriterEnd::Failed(error);
             }
         }

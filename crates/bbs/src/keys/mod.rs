@@ -104,7 +104,7 @@ enum Trouble {
 impl From<WriteError> for Trouble {
     fn from(error: WriteError) -> Self {
         match error {
-            WriteError::Stopping => Self::Stopping,
+            WriteError::Stopping | WriteError::Unanswered => Self::Stopping,
             error => Self::Write(Arc::new(error)),
         }
     }

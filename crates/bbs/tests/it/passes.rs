@@ -31,6 +31,10 @@ impl Clock for Counted {
         SystemClock.now_ns()
     }
 
+    fn uptime_ns(&self) -> model::Nanos {
+        SystemClock.uptime_ns()
+    }
+
     fn fresh_id(&self) -> Arc<str> {
         SystemClock.fresh_id()
     }
