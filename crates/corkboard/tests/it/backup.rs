@@ -15,9 +15,9 @@ use store::backup::{Contents, check};
 use tempfile::TempDir;
 
 use crate::operator::Operator;
-use crate::pki::Pki;
 use crate::program::{LRP, Outcome, Server, TASK, finish, program, run, utf8};
 use crate::terminal::Terminal;
+use rig::pki::Pki;
 
 const SECRET: &str = r#"{"task_guid":"secret","domain":"demo","rootfs":"preloaded:cflinuxfs4","env":[{"name":"PASSWORD","value":"hunter2"}],"action":{"run":{"path":"/bin/true","user":"vcap"}}}"#;
 

@@ -4,8 +4,8 @@ mod etcd;
 
 use expect_test::{Expect, expect};
 
-use crate::pki::Pki;
 use crate::program::{finish, program, run};
+use rig::pki::Pki;
 
 /// Checks `text` as `board.toml` in a folder that holds certificates, from within that folder.
 fn check(pki: &Pki, text: &str, expected_code: i32, expected: &Expect) {

@@ -14,7 +14,6 @@ mod migrate;
 mod mixed;
 mod nodes;
 mod operator;
-mod pki;
 mod program;
 mod quarantine;
 mod remote;

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use expect_test::expect_file;
 
 use crate::mask::masked;
-use crate::pki::Pki;
 use crate::program::{LRP, Outcome, Server, TASK};
+use rig::pki::Pki;
 
 /// The story, in order. Each command stands for itself in the golden file, with its output and its exit code.
 fn story() -> Vec<Vec<&'static str>> {

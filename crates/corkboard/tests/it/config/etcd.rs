@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use expect_test::{Expect, expect};
 
 use super::check;
-use crate::pki::Pki;
 use crate::program::{finish, program, run};
+use rig::pki::Pki;
 
 const TOP: &str = "node = \"a\"\nidentity = \"id\"\n";
 const KEYS: &str = "[encryption]\nactive = \"A\"\nkeys.A = { file = \"A\" }\n";
