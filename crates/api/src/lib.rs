@@ -18,6 +18,7 @@ pub mod revision;
 pub mod routes;
 pub mod sse;
 pub mod validate;
+pub mod version;
 pub mod wire;
 
 pub use decode::{DecodeError, decode, encode};

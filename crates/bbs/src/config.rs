@@ -42,6 +42,20 @@ pub struct Config {
     pub newest: store::Version,
     /// When the server is stopped: go back to this data version first, so that the former release can be started.
     pub rollback_on_drain_to: Option<u64>,
+    /// Among Diego's own components: who may serve, and which cells are there, is known to Locket.
+    pub locket: Option<Locket>,
+}
+
+/// A Locket server, and this node as its client.
+#[derive(Clone, Debug)]
+pub struct Locket {
+    /// `host:port`.
+    pub address: String,
+    pub tls: TlsFiles,
+    /// Whom the lock belongs to when this node holds it; another node must call itself something else.
+    pub owner: String,
+    /// How often an idle connection is probed, and how long it may stay silent then.
+    pub keepalive: Option<(Duration, Duration)>,
 }
 
 /// Where the records are.
@@ -253,6 +267,19 @@ pub struct Outbound {
     pub communication_timeout: Duration,
     pub update_workers: usize,
     pub callback_workers: usize,
+    pub callback_body: CallbackBody,
+    /// How long the end of a task is reported again and again to somebody who does not take the report.
+    pub callback_give_up: Duration,
+}
+
+/// What the receiver of a task callback is told, and who deletes the task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CallbackBody {
+    /// Which task it is. The receiver fetches it, and deletes it when it is done with it.
+    #[default]
+    Guid,
+    /// Diego's body: how the task ended. Whoever answered has taken the report, and the task is deleted.
+    Full,
 }
 
 impl Default for Outbound {
@@ -267,6 +294,8 @@ impl Default for Outbound {
             communication_timeout: Duration::from_secs(10),
             update_workers: 256,
             callback_workers: 256,
+            callback_body: CallbackBody::default(),
+            callback_give_up: Duration::from_secs(24 * 60 * 60),
         }
     }
 }

@@ -65,6 +65,7 @@ impl Server {
             encryption: None,
             newest: store::Version::LATEST,
             rollback_on_drain_to: None,
+            locket: None,
         };
         change(&mut config);
         Self::run(config, clock, dir).await

@@ -152,6 +152,7 @@ impl Reader {
             encryption: None,
             newest: NEWEST,
             rollback_on_drain_to,
+            locket: None,
         })
     }
 
