@@ -149,6 +149,21 @@ routes! {
     TaskEventStreamR0, "TaskEventStream_r0", Post, "/v1/events/tasks", Deprecated, Events;
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    Open,
+    Major(u64),
+}
+
+impl Until {
+    pub fn major(self) -> Option<u64> {
+        match self {
+            Until::Open => None,
+            Until::Major(major) => Some(major),
+        }
+    }
+}
+
 impl Route {
     /// The name inside Diego's code, which is also the label of its metrics. Its odd spellings are Diego's.
     pub fn name(self) -> &'static str {
@@ -166,6 +181,18 @@ impl Route {
     /// Kept for older clients; new ones have a better call.
     pub fn deprecated(self) -> bool {
         self.row().age == Age::Deprecated
+    }
+
+    pub fn revision(self) -> u32 {
+        self.path().rsplit_once(".r").and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
+    }
+
+    pub fn replaced_by(self) -> Option<Route> {
+        None
+    }
+
+    pub fn until(self) -> Until {
+        if self == Route::FailTask { Until::Major(1) } else { Until::Open }
     }
 
     /// Answers with a stream of events instead of one message.
