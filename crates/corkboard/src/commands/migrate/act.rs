@@ -93,10 +93,8 @@ pub(crate) async fn finalize(via: &Via, args: Finalize, console: &mut Console) -
         let Some(target) = now.target.as_ref().filter(|_| now.state != State::None) else {
             return said(console, &before, "There is nothing to finalize.", now.next.as_deref());
         };
-        if !args.yes {
-            if now.state != State::Ready {
-                return Err(not_ready(&now).into());
-            }
+        if !args.yes && now.state != State::Ready {
+            return Err(not_ready(&now).into());
         }
         if !args.require_clients {
             warn_of_clients(via, console).await?;
