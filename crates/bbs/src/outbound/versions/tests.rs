@@ -47,27 +47,28 @@ async fn the_whole_table() {
                 let then = made(&versions, &cell, call, now, [v2, v1], true).await;
                 let upgraded = made(&versions, &cell, call, now, [202, 404], true).await;
                 let name = format!("{}, v2 {v2}, v1 {v1}", call.name());
-                writeln!(table, "{name:<22}first {first:<16}then {then:<16}upgraded, v1 gone {upgraded}").unwrap();
+                writeln!(table, "{name:<24}first {first:<16}then {then:<16}upgraded, v1 gone {upgraded}").unwrap();
             }
         }
     }
     expect![[r#"
-        stop, v2 404, v1 202  first v1 -> 202       then v1 -> 202       upgraded, v1 gone v1 -> 404
-        stop, v2 404, v1 404  first v1 -> 404       then v1 -> 404       upgraded, v1 gone v1 -> 404
-        stop, v2 404, v1 500  first v1 -> 500       then v1 -> 500       upgraded, v1 gone v1 -> 404
-        update, v2 202, v1 202first v2 -> 202       then v2 -> 202       upgraded, v1 gone v2 -> 202
-        update, v2 202, v1 404first v2 -> 202       then v2 -> 202       upgraded, v1 gone v2 -> 202
-        update, v2 202, v1 500first v2 -> 202       then v2 -> 202       upgraded, v1 gone v2 -> 202
-        update, v2 404, v1 202first v2 v1 -> 202    then v1 -> 202       upgraded, v1 gone v1 v2 -> 202
-        update, v2 404, v1 404first v2 v1 -> 404    then v2 v1 -> 404    upgraded, v1 gone v2 -> 202
-        update, v2 404, v1 500first v2 v1 -> 500    then v2 v1 -> 500    upgraded, v1 gone v2 -> 202
-        update, v2 500, v1 202first v2 -> 500       then v2 -> 500       upgraded, v1 gone v2 -> 202
-        update, v2 500, v1 404first v2 -> 500       then v2 -> 500       upgraded, v1 gone v2 -> 202
-        update, v2 500, v1 500first v2 -> 500       then v2 -> 500       upgraded, v1 gone v2 -> 202
-        cancel, v2 404, v1 202first v1 -> 202       then v1 -> 202       upgraded, v1 gone v1 -> 404
-        cancel, v2 404, v1 404first v1 -> 404       then v1 -> 404       upgraded, v1 gone v1 -> 404
-        cancel, v2 404, v1 500first v1 -> 500       then v1 -> 500       upgraded, v1 gone v1 -> 404
-    "#]].assert_eq(&table);
+        stop, v2 404, v1 202    first v1 -> 202       then v1 -> 202       upgraded, v1 gone v1 -> 404
+        stop, v2 404, v1 404    first v1 -> 404       then v1 -> 404       upgraded, v1 gone v1 -> 404
+        stop, v2 404, v1 500    first v1 -> 500       then v1 -> 500       upgraded, v1 gone v1 -> 404
+        update, v2 202, v1 202  first v2 -> 202       then v2 -> 202       upgraded, v1 gone v2 -> 202
+        update, v2 202, v1 404  first v2 -> 202       then v2 -> 202       upgraded, v1 gone v2 -> 202
+        update, v2 202, v1 500  first v2 -> 202       then v2 -> 202       upgraded, v1 gone v2 -> 202
+        update, v2 404, v1 202  first v2 v1 -> 202    then v1 -> 202       upgraded, v1 gone v1 v2 -> 202
+        update, v2 404, v1 404  first v2 v1 -> 404    then v2 v1 -> 404    upgraded, v1 gone v2 -> 202
+        update, v2 404, v1 500  first v2 v1 -> 500    then v2 v1 -> 500    upgraded, v1 gone v2 -> 202
+        update, v2 500, v1 202  first v2 -> 500       then v2 -> 500       upgraded, v1 gone v2 -> 202
+        update, v2 500, v1 404  first v2 -> 500       then v2 -> 500       upgraded, v1 gone v2 -> 202
+        update, v2 500, v1 500  first v2 -> 500       then v2 -> 500       upgraded, v1 gone v2 -> 202
+        cancel, v2 404, v1 202  first v1 -> 202       then v1 -> 202       upgraded, v1 gone v1 -> 404
+        cancel, v2 404, v1 404  first v1 -> 404       then v1 -> 404       upgraded, v1 gone v1 -> 404
+        cancel, v2 404, v1 500  first v1 -> 500       then v1 -> 500       upgraded, v1 gone v1 -> 404
+    "#]]
+    .assert_eq(&table);
 }
 
 #[tokio::test]
