@@ -125,6 +125,7 @@ impl Callbacks {
                 () = self.clock.reaches(due_ns.map_or(sweep_ns, |due_ns| due_ns.min(sweep_ns))) => {}
             }
         }
+        self.metrics.callbacks_waiting.set(0);
         while running.join_next().await.is_some() {}
     }
 
@@ -136,8 +137,8 @@ impl Callbacks {
         let (board, now_ns) = (self.board.load(), self.clock.uptime_ns());
         for guid in wishes {
             let Some(task) = wants_report(&board, &guid) else { continue };
-            let host = host_of(&task.definition.completion_callback_url);
-            if book.admit(guid, task.first_completed_ns, &host, now_ns) == Admission::Full {
+            let host = || host_of(&task.definition.completion_callback_url);
+            if book.admit(guid, task.first_completed_ns, host, now_ns) == Admission::Full {
                 self.metrics.effect_dropped();
             }
         }

@@ -239,6 +239,19 @@ async fn an_old_cell_is_told_the_old_way() {
 }
 
 #[tokio::test]
+async fn what_an_old_cell_lacks_is_known_the_next_time() {
+    let mut peer = Peer::new([Reply::Status(404), Reply::Status(202)]).await;
+    let cells = Cells::new(&config::Outbound::default()).unwrap();
+    let cell = cell(&format!("http://{}", peer.address));
+    for (tags, versions) in [(true, vec!["PUT /v2", "PUT /v1"]), (false, vec!["PUT /v1"])] {
+        let update = LrpUpdate::of(&desired("pg"), &key(), &instance(), true, tags);
+        cells.clone().update(&cell, &update, "").await.unwrap();
+        let heard: Vec<_> = peer.lines().into_iter().map(|line| line[..7].to_owned()).collect();
+        assert_eq!(heard, versions);
+    }
+}
+
+#[tokio::test]
 async fn effects_reach_the_cell_under_its_present_address() {
     let world = World::new().await;
     let mut peer = Peer::new([Reply::Status(202)]).await;

@@ -137,16 +137,22 @@ impl Book {
 
     /// Takes a task in, to be reported as soon as it is the turn of its host. `ended_ns` is when the task ended: an earlier one
     /// of the same guid is forgotten.
-    pub(super) fn admit(&mut self, guid: TaskGuid, ended_ns: Nanos, host: &str, now_ns: Nanos) -> Admission {
+    pub(super) fn admit(
+        &mut self,
+        guid: TaskGuid,
+        ended_ns: Nanos,
+        host: impl FnOnce() -> String,
+        now_ns: Nanos,
+    ) -> Admission {
         match self.tasks.get(&guid).map(|known| (known.ended_ns == ended_ns, known.due_ns)) {
             Some((false, Some(due_ns))) => self.forget(&(due_ns, guid.clone())),
             Some(_) => return Admission::Known,
             None => {}
         }
-        if self.tasks.len() >= self.limits.tasks_max && !self.make_room_for(host) {
+        let host: Arc<str> = host().into();
+        if self.tasks.len() >= self.limits.tasks_max && !self.make_room_for(&host) {
             return Admission::Full;
         }
-        let host: Arc<str> = host.into();
         self.change(&host, |host| host.waiting.insert((now_ns, guid.clone())));
         self.tasks.insert(guid, Entry { host, ended_ns, due_ns: Some(now_ns), failures: 0, reminders: 0 });
         Admission::New

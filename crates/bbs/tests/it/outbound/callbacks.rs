@@ -266,11 +266,19 @@ struct Reported {
 impl Reported {
     /// A server, and a task that has ended and was reported once, which was answered with this status.
     async fn start(body: CallbackBody, status: u16) -> Self {
-        let clock = Arc::new(ManualClock::at(bbs::clock::SystemClock.now_ns()));
         let answer = Arc::new(AtomicU16::new(status));
-        let mut peer = Peer::new([Reply::AsSet(answer.clone())]).await;
+        let this = Self::called(body, vec![Reply::AsSet(answer.clone())], answer).await;
+        this.settle(1).await;
+        this
+    }
+
+    /// A server, and a task that has ended and for which the receiver has been called, whatever it replied.
+    async fn called(body: CallbackBody, replies: Vec<Reply>, answer: Arc<AtomicU16>) -> Self {
+        let clock = Arc::new(ManualClock::at(bbs::clock::SystemClock.now_ns()));
+        let mut peer = Peer::new(replies).await;
         let server = Server::with_clock(clock.clone(), |config| {
             config.outbound.callback_body = body;
+            config.outbound.communication_timeout = Duration::from_secs(2);
             config.timing.converge_interval = Duration::from_millis(20);
         })
         .await;
@@ -282,9 +290,7 @@ impl Reported {
         client.desire_task("t", "d", definition).await.unwrap();
         client.cancel_task("t").await.unwrap();
         peer.next().await;
-        let this = Self { server, client, clock, peer, answer };
-        this.settle(1).await;
-        this
+        Self { server, client, clock, peer, answer }
     }
 
     async fn state(&self) -> Option<models::task::State> {
@@ -337,6 +343,18 @@ async fn two_hours_and_a_fail_over_later_the_receiver_is_told() {
     world.peer.next().await;
     until("the task is deleted", || async { world.state().await.is_none() }).await;
     assert_eq!(world.metric("callbacks_given_up_total").await, 0.0);
+}
+
+#[tokio::test]
+async fn a_call_that_a_stop_cuts_off_is_made_again_by_the_next_master() {
+    let answer = Arc::new(AtomicU16::new(200));
+    let replies = vec![Reply::Never, Reply::AsSet(answer.clone())];
+    let world = Reported::called(CallbackBody::Full, replies, answer).await;
+    let mut world = world.restart().await;
+    assert_eq!(world.state().await, Some(models::task::State::Resolving));
+    world.clock.advance(31 * SECOND_NS);
+    world.peer.next().await;
+    until("the task is deleted", || async { world.state().await.is_none() }).await;
 }
 
 #[tokio::test]

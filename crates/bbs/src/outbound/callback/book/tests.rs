@@ -19,7 +19,7 @@ fn guid(text: &str) -> TaskGuid {
 }
 
 fn admit(book: &mut Book, task: &str, host: &str, now_ns: Nanos) -> Admission {
-    book.admit(guid(task), 0, host, now_ns)
+    book.admit(guid(task), 0, || host.to_owned(), now_ns)
 }
 
 /// Makes every call that is due until then, each ending at once as `answer` says. Returns when which task was called for.
@@ -87,10 +87,10 @@ fn asking_again_changes_nothing() {
 #[test]
 fn another_task_of_the_same_guid_does_not_wait_for_the_first() {
     let mut book = Book::new(LIMITS);
-    book.admit(guid("t"), 1, "host", 0);
+    book.admit(guid("t"), 1, || "host".into(), 0);
     play(&mut book, 0, HOUR, |_, _| TAKEN);
     assert!(book.due_ns().unwrap() > HOUR);
-    assert_eq!(book.admit(guid("t"), 2, "other", HOUR), Admission::New);
+    assert_eq!(book.admit(guid("t"), 2, || "other".into(), HOUR), Admission::New);
     assert_eq!((book.next(HOUR), book.len()), (Some(guid("t")), 1));
 }
 
