@@ -345,6 +345,21 @@ async fn two_hours_and_a_fail_over_later_the_receiver_is_told() {
     assert_eq!(world.metric("callbacks_given_up_total").await, 0.0);
 }
 
+/// The other tests move a clock; this one has the machine's.
+#[tokio::test]
+async fn a_pause_ends_by_itself() {
+    let mut peer = Peer::new([Reply::Status(503), Reply::Status(200)]).await;
+    let server = Server::with(|config| config.outbound.callback_body = CallbackBody::Full).await;
+    let client = server.client();
+    let url = format!("http://{}/", peer.address);
+    let definition = models::TaskDefinition { completion_callback_url: url, ..crate::samples::task() };
+    client.desire_task("t", "d", definition).await.unwrap();
+    client.cancel_task("t").await.unwrap();
+    peer.next().await;
+    peer.next().await;
+    until("the task is deleted", || async { client.task_by_guid("t").await.is_err() }).await;
+}
+
 #[tokio::test]
 async fn a_call_that_a_stop_cuts_off_is_made_again_by_the_next_master() {
     let answer = Arc::new(AtomicU16::new(200));
