@@ -358,6 +358,7 @@ impl Start {
             clock: self.clock.clone(),
             metrics: metrics.clone(),
             timing: self.config.timing,
+            callback_give_up: self.config.outbound.callback_give_up,
             wake: wake.clone(),
             guard: engine.guard.clone(),
         };
