@@ -173,7 +173,7 @@ fn timeouts_are_filled_through_every_wrapper_but_not_inside_a_timeout() {
     let action =
         serial(vec![emit_progress(timeout(1, run("a"))), attempt(serial(vec![timeout(2, timeout(3, run("b")))]))]);
     let lrp = DesiredLrp { action: Some(action.clone()), monitor: Some(action), ..Default::default() };
-    let old = desired_lrp_v2_to_v0(lrp);
+    let old = desired_lrp_v3_to_v0(lrp);
     let expected = "serial[emit_progress(timeout(1ms 1000000ns run(a))), try(serial[timeout(2ms 2000000ns timeout(3ms 0ns run(b)))])]";
     assert_eq!(show(old.action.as_ref().unwrap()), expected);
     assert_eq!(show(old.monitor.as_ref().unwrap()), expected);
@@ -182,7 +182,7 @@ fn timeouts_are_filled_through_every_wrapper_but_not_inside_a_timeout() {
 #[test]
 fn start_timeout_is_cut_before_it_is_divided() {
     let seconds =
-        |ms| desired_lrp_v2_to_v0(DesiredLrp { start_timeout_ms: ms, ..Default::default() }).deprecated_start_timeout_s;
+        |ms| desired_lrp_v3_to_v0(DesiredLrp { start_timeout_ms: ms, ..Default::default() }).deprecated_start_timeout_s;
     assert_eq!((seconds(999), seconds(60_000), seconds(4_294_967_296 + 2000)), (0, 60, 2));
 }
 
