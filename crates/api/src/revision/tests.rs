@@ -1,5 +1,9 @@
 //! The conversions on the example of the protocol's description, printed so that the shape can be read.
 
+mod generated;
+mod halves;
+mod up;
+
 use expect_test::{Expect, expect};
 
 use super::*;
@@ -124,6 +128,21 @@ fn the_worked_example_in_v2() {
     );
 }
 
+#[test]
+fn the_worked_example_in_v1() {
+    check(
+        &desired_lrp_v3_to_v1(worked_example()),
+        &expect![[r#"
+        cached s http://s -> /s key=http://s sum=/
+        cached s2 http://s2 -> /s2 key=sha256:abc sum=sha256/abc
+        cached c http://c -> /c key=ckey sum=md5/123
+        layers 0
+        setup serial[parallel[download(e http://e -> /e key=sha512:def user=vcap sum=sha512/def)], try(timeout(5000ms 5000000000ns run(r)))]
+        start timeout 61999 ms, 61 s
+    "#]],
+    );
+}
+
 /// As in the description, except that the `try` stays; see the header of the module.
 #[test]
 fn the_worked_example_in_v0() {
@@ -186,23 +205,44 @@ fn start_timeout_is_cut_before_it_is_divided() {
     assert_eq!((seconds(999), seconds(60_000), seconds(4_294_967_296 + 2000)), (0, 60, 2));
 }
 
-#[test]
-fn in_a_task_the_action_takes_the_place_of_the_setup() {
+fn task() -> Task {
     let lrp = worked_example();
     let definition = TaskDefinition {
         image_layers: lrp.image_layers,
         cached_dependencies: lrp.cached_dependencies,
-        action: Some(run("t")),
+        action: Some(attempt(timeout(5000, run("t")))),
         legacy_download_user: "vcap".into(),
         ..Default::default()
     };
-    let task = task_v3_to_v2(Task { task_definition: Some(definition), ..Default::default() });
+    Task { task_definition: Some(definition), ..Default::default() }
+}
+
+fn show_task(task: Task) -> String {
     let definition = task.task_definition.unwrap();
     let names: Vec<_> = definition.cached_dependencies.iter().map(|it| it.name.as_str()).collect();
-    assert_eq!((names, definition.image_layers.len()), (vec!["s", "s2", "c"], 0));
-    assert_eq!(
-        show(definition.action.as_ref().unwrap()),
-        "serial[parallel[download(e http://e -> /e key=sha512:def user=vcap sum=sha512/def)], run(t)]"
-    );
-    assert_eq!(task_v3_to_v2(Task::default()).task_definition, Some(TaskDefinition::default()));
+    let action = definition.action.as_ref().map_or("-".into(), show);
+    format!("cached {names:?} layers {}\naction {action}\n", definition.image_layers.len())
+}
+
+#[test]
+fn in_a_task_the_action_takes_the_place_of_the_setup() {
+    expect![[r#"
+        cached ["s", "s2", "c"] layers 0
+        action serial[parallel[download(e http://e -> /e key=sha512:def user=vcap sum=sha512/def)], try(timeout(5000ms 0ns run(t)))]
+    "#]].assert_eq(&show_task(task_v3_to_v2(task())));
+    expect![[r#"
+        cached ["s", "s2", "c"] layers 0
+        action serial[parallel[download(e http://e -> /e key=sha512:def user=vcap sum=sha512/def)], try(timeout(5000ms 5000000000ns run(t)))]
+    "#]].assert_eq(&show_task(task_v3_to_v1(task())));
+    expect![[r#"
+        cached [] layers 0
+        action serial[parallel[download(s http://s -> /s key=http://s user=vcap sum=/), download(s2 http://s2 -> /s2 key=sha256:abc user=vcap sum=/), download(c http://c -> /c key=ckey user=vcap sum=/)], serial[parallel[download(e http://e -> /e key=sha512:def user=vcap sum=sha512/def)], try(timeout(5000ms 5000000000ns run(t)))]]
+    "#]].assert_eq(&show_task(task_v3_to_v0(task())));
+}
+
+#[test]
+fn a_task_without_a_definition_gets_an_empty_one() {
+    for convert in [task_v3_to_v2, task_v3_to_v1, task_v3_to_v0] {
+        assert_eq!(convert(Task::default()).task_definition, Some(TaskDefinition::default()));
+    }
 }
