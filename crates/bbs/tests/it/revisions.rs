@@ -96,7 +96,8 @@ async fn what_is_wrong_is_said_after_the_conversion() {
         let text = refusal(&world, route, &lrp(DesiredLrp { domain: String::new(), ..plain::lrp("p", 1) })).await;
         assert_eq!(text, "Invalid field: domain, Invalid field: domain", "{route}");
         let empty_mount = api::models::VolumeMount { driver: "nfs".into(), ..Default::default() };
-        let text = refusal(&world, route, &lrp(DesiredLrp { volume_mounts: vec![empty_mount], ..plain::lrp("p", 1) })).await;
+        let text =
+            refusal(&world, route, &lrp(DesiredLrp { volume_mounts: vec![empty_mount], ..plain::lrp("p", 1) })).await;
         assert_eq!(text, "invalid volume_mount volume id", "read-only, and of no volume: {route}");
     }
     for route in [Route::DesireTaskR1, Route::DesireTaskR0] {
@@ -111,7 +112,8 @@ async fn what_is_wrong_is_said_after_the_conversion() {
 async fn a_client_that_knows_no_metric_tags_may_desire() {
     let world = Assembled::new().await;
     let mut shown = String::new();
-    let routes = [Route::DesireDesiredLrp, Route::DesireDesiredLrpR1, Route::DesireDesiredLrpR0, Route::CreateDesiredLrp09];
+    let routes =
+        [Route::DesireDesiredLrp, Route::DesireDesiredLrpR1, Route::DesireDesiredLrpR0, Route::CreateDesiredLrp09];
     for (at, route) in routes.into_iter().enumerate() {
         for (metrics_guid, log_guid) in [("m", "l"), ("", "l"), ("", "")] {
             let guid = format!("p{at}-{metrics_guid}{log_guid}");
@@ -124,7 +126,21 @@ async fn a_client_that_knows_no_metric_tags_may_desire() {
     for lrp in lrps(&world, Route::DesiredLrps, Default::default()).await {
         shown += &format!("{}: {} {:?}\n", lrp.process_guid, lrp.metrics_guid, lrp.metric_tags["source_id"].r#static);
     }
-    expect_test::expect![[""]].assert_eq(&shown);
+    expect_test::expect![[r#"
+        p0-: p0- "p0-"
+        p0-l: l "l"
+        p0-ml: m "m"
+        p1-: p1- "p1-"
+        p1-l: l "l"
+        p1-ml: m "m"
+        p2-: p2- "p2-"
+        p2-l: l "l"
+        p2-ml: m "m"
+        p3-: p3- "p3-"
+        p3-l: l "l"
+        p3-ml: m "m"
+    "#]]
+    .assert_eq(&shown);
 }
 
 /// Takes the pieces of a chunked answer out of their frames, and says how many there were.

@@ -3,7 +3,9 @@
 
 use std::fmt::Write;
 
-use api::models::{DesireTaskRequest, DesiredLrPsRequest, DesiredLrpByProcessGuidRequest, TaskByGuidRequest, TasksRequest};
+use api::models::{
+    DesireTaskRequest, DesiredLrPsRequest, DesiredLrpByProcessGuidRequest, TaskByGuidRequest, TasksRequest,
+};
 use api::{Route, encode};
 use expect_test::expect_file;
 
@@ -69,19 +71,17 @@ async fn tasks() {
 #[tokio::test]
 async fn desire() {
     let world = Assembled::new().await;
-    for (route, lrp) in [
-        (Route::DesireDesiredLrpR1, samples::less_old_lrp("p1")),
-        (Route::DesireDesiredLrpR0, samples::old_lrp("p0")),
-    ] {
+    for (route, lrp) in
+        [(Route::DesireDesiredLrpR1, samples::less_old_lrp("p1")), (Route::DesireDesiredLrpR0, samples::old_lrp("p0"))]
+    {
         let get = encode(DesiredLrpByProcessGuidRequest { process_guid: lrp.process_guid.clone() });
         let request = samples::with_retired_mounts(lrp, samples::MOUNTS_OF_LRP);
         let answer = check(&world, route, &request, Some((Route::DesiredLrpByProcessGuid, &get))).await;
         assert_eq!(answer, b"", "a success");
     }
-    for (route, task_guid, definition) in [
-        (Route::DesireTaskR1, "t1", samples::less_old_task()),
-        (Route::DesireTaskR0, "t0", samples::old_task()),
-    ] {
+    for (route, task_guid, definition) in
+        [(Route::DesireTaskR1, "t1", samples::less_old_task()), (Route::DesireTaskR0, "t0", samples::old_task())]
+    {
         let names = DesireTaskRequest { task_guid: task_guid.into(), domain: "d".into(), task_definition: None };
         let definition = samples::with_retired_mounts(definition, samples::MOUNTS_OF_TASK);
         let request = [definition, encode(names).to_vec()].concat();

@@ -75,9 +75,9 @@ async fn each_list_shows_its_half() {
         routes: Some(routes(&[("cf-router", "[1,2]")])),
         annotation: "note".into(),
     };
-    assert_eq!(mutable(&world, "", &[]).await, [expected.clone()]);
+    assert_eq!(mutable(&world, "", &[]).await, std::slice::from_ref(&expected));
     assert_eq!(immutable(&world, "", &[]).await, [revision::immutable_half(read.clone())]);
-    assert_eq!(whole(&world, "", &[]).await, [read.clone()]);
+    assert_eq!(whole(&world, "", &[]).await, std::slice::from_ref(&read));
 
     let update = DesiredLrpUpdate { instances: Some(3), annotation: Some(String::new()), ..Default::default() };
     client.update_desired_lrp("p", update).await.unwrap();

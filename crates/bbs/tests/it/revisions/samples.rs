@@ -2,8 +2,8 @@
 
 use api::models::image_layer::{DigestAlgorithm, MediaType, Type};
 use api::models::{
-    Action, CachedDependency, CodependentAction, DesiredLrp, EmitProgressAction, ImageLayer, ParallelAction, SerialAction,
-    SharedDevice, TaskDefinition, TimeoutAction, TryAction, VolumeMount,
+    Action, CachedDependency, CodependentAction, DesiredLrp, EmitProgressAction, ImageLayer, ParallelAction,
+    SerialAction, SharedDevice, TaskDefinition, TimeoutAction, TryAction, VolumeMount,
 };
 use api::{Wire, encode};
 
