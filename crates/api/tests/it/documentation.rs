@@ -14,7 +14,7 @@ fn table() -> String {
         "\n| call | revision | since | until | request → answer | deprecated: call instead |\n|---|---|---|---|---|---|\n",
     );
     for route in Route::ALL {
-        let instead = route.replaced_by().map(|by| format!(" `{}`", by.path())).unwrap_or_default();
+        let instead = route.replaced_by().map(|by| format!(" `{by}`")).unwrap_or_default();
         writeln!(
             table,
             "| `{route}` | {} | {} | {} | {} → {} |{instead} |",
