@@ -72,6 +72,16 @@ pub enum Until {
     Major(u64),
 }
 
+impl Until {
+    /// The major version of Corkboard that is the last to serve it, if there is a last.
+    pub fn major(self) -> Option<u64> {
+        match self {
+            Until::Open => None,
+            Until::Major(major) => Some(major),
+        }
+    }
+}
+
 impl fmt::Display for Until {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -369,10 +379,7 @@ mod tests {
     }
 
     fn is_served(route: Route, by: Version) -> bool {
-        match route.until() {
-            Until::Open => true,
-            Until::Major(last) => by.major <= last,
-        }
+        route.until().major().is_none_or(|last| by.major <= last)
     }
 
     /// When this fails, a new major version has begun: delete the rows that have ended, their handlers and conversions.
