@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::client::tls::TlsFiles;
+use api::version::Version;
 use store::StoreError;
 use store::embedded::{self, Embedded};
 use store::etcd::Etcd;
@@ -44,6 +45,8 @@ pub struct Config {
     pub rollback_on_drain_to: Option<u64>,
     /// Among Diego's own components: who may serve, and which cells are there, is known to Locket.
     pub locket: Option<Locket>,
+    /// The version of the API that clients meet: that of the release, unless a test plays another one.
+    pub api_version: Version,
 }
 
 /// A Locket server, and this node as its client.

@@ -11,6 +11,7 @@ pub mod backup;
 pub mod board;
 pub mod cells;
 pub mod cells_file;
+pub mod census;
 pub mod clock;
 pub mod commands;
 pub mod config;

@@ -36,7 +36,9 @@ struct CellLabel {
 pub struct Metrics {
     registry: Registry,
     requests: Vec<(Counter, Histogram)>,
+    deprecated: Vec<Option<Counter>>,
     pub refused_connections: Counter,
+    pub clients_refused: Counter,
     pub panics: Counter,
     pub events_cut_off: Counter,
     pub auction_failures: Counter,
@@ -138,16 +140,25 @@ pub struct Encryption {
 impl Metrics {
     pub fn new() -> Arc<Self> {
         let mut registry = Registry::with_prefix("corkboard");
-        let mut requests = Vec::with_capacity(Route::ALL.len());
+        let (mut requests, mut deprecated) = (Vec::with_capacity(Route::ALL.len()), Vec::new());
         for route in Route::ALL {
             let (count, latency) = (Counter::default(), Histogram::new(LATENCY_BUCKETS_S));
             let by_route = registry.sub_registry_with_label(("route".into(), route.name().into()));
             by_route.register("requests", "Requests answered, by route", count.clone());
             by_route.register_with_unit("request_latency", "Time to answer", Unit::Seconds, latency.clone());
             requests.push((count, latency));
+            deprecated.push(route.deprecated().then(|| {
+                counter(by_route, "deprecated_requests", "Requests to routes that have a newer form, by route")
+            }));
         }
         let metrics = Self {
             requests,
+            deprecated,
+            clients_refused: counter(
+                &mut registry,
+                "clients_refused",
+                "Requests turned away because of the version of their client",
+            ),
             refused_connections: counter(
                 &mut registry,
                 "refused_connections",
@@ -191,6 +202,13 @@ impl Metrics {
         metrics.migration.register(&mut registry);
         metrics.encryption.register(&mut registry);
         Arc::new(Self { registry, ..metrics })
+    }
+
+    /// Counts who still uses what has a newer form.
+    pub fn asked_for(&self, route: Route) {
+        if let Some(Some(count)) = self.deprecated.get(route as usize) {
+            count.inc();
+        }
     }
 
     pub fn answered(&self, route: Route, took: Duration) {

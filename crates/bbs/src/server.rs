@@ -17,6 +17,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::cells::Registry;
+use crate::census::Census;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Opener};
 use crate::converge::Converger;
@@ -157,6 +158,7 @@ impl Start {
             started_ns: self.clock.now_ns(),
             store: OnceLock::new(),
             cluster_id: OnceLock::new(),
+            census: Census::new(self.config.api_version, self.clock.now_ns()),
         });
         let (stop_health, health_stopped) = watch::channel(false);
         let health_listener = bind("health", self.config.health).await?;
@@ -213,6 +215,7 @@ impl Start {
         let standing = store.standing();
         metrics.elections.inc();
         metrics.lock_held.set(1);
+        status.census.begin(self.clock.now_ns());
         tracing::info!(epoch = held.epoch(), warm = followed.is_some(), "this server is master");
         let fresh_id = self.clock.fresh_id();
         let node = migrate::open::Node {

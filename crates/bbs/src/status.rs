@@ -6,6 +6,7 @@ use model::Nanos;
 use serde::Serialize;
 use store::Store;
 
+use crate::census::{Census, ClientList};
 use crate::clock::Clock;
 use crate::keys::KeysStatus;
 use crate::metrics::Metrics;
@@ -30,6 +31,7 @@ pub struct StatusSource {
     pub started_ns: Nanos,
     pub store: OnceLock<Arc<dyn Store>>,
     pub cluster_id: OnceLock<String>,
+    pub census: Arc<Census>,
 }
 
 #[derive(Serialize)]
@@ -60,6 +62,9 @@ struct Status<'a> {
     store: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     board: Option<BoardStatus>,
+    /// Who uses the API; only a master knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clients: Option<ClientList>,
 }
 
 #[derive(Serialize)]
@@ -107,11 +112,17 @@ impl StatusSource {
             store_guard: operations.map(|operations| operations.guard_status()),
             store: self.store.get().map(|store| store.describe()),
             board: self.board(now_ns),
+            clients: self.phase.app().map(|_| self.census.report()),
         };
         match serde_json::to_string_pretty(&status) {
             Ok(json) => json + "\n",
             Err(error) => serde_json::json!({ "error": error.to_string() }).to_string(),
         }
+    }
+
+    /// The document about all clients.
+    pub fn clients_json(&self) -> String {
+        serde_json::to_string_pretty(&self.census.report()).map_or_else(|error| error.to_string(), |json| json + "\n")
     }
 
     /// What this node says of itself to the others.

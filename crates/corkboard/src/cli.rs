@@ -17,7 +17,7 @@ use crate::commands::keys::{self, KeysCommand};
 use crate::commands::migrate::{self, Errand, MigrateCommand, Place, Via};
 use crate::commands::quarantine::{self, QuarantineCommand};
 use crate::commands::store::{self, StoreCommand};
-use crate::commands::{actual_lrps, cells, config, desired_lrps, domains, events, nodes, tasks};
+use crate::commands::{actual_lrps, cells, clients, config, desired_lrps, domains, events, nodes, tasks};
 use crate::console::{Console, JsonFlag};
 use crate::failure::{CommandError, EXIT_DEPOSED, EXIT_KEYS, EXIT_SHUT_DOWN, EXIT_USAGE, Failure};
 use crate::output::{FormatFlags, Output};
@@ -140,6 +140,11 @@ enum Command {
         Exit codes: 0 there is a master, 10 there is none at the moment, 12 there is none and no node can become it; 3, 4 and 5 \
         as for every command.")]
     Nodes(Remote<nodes::Nodes>),
+    /// List who uses the API: its version, the endpoints it calls and when it last did
+    #[command(after_help = "Examples:\n  corkboard clients\n  corkboard clients --deprecated\n  \
+        corkboard clients --json | jq -r '.clients[] | select(.left_behind) | .name'\n\n\
+        Exit codes: 0 nobody would be left behind by the next major version, 7 somebody would; 3, 4 and 5 as for every command.")]
+    Clients(Remote<clients::Clients>),
     /// Bring data up to date, or back: status, plan, start, pause, resume, abort, finalize, rollback, history
     #[command(subcommand, after_help = MIGRATE_HELP)]
     Migrate(MigrateCommand),
@@ -203,6 +208,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let Cli { command, reach: outer } = cli;
     let done = match command {
         Command::Nodes(it) => return operate(it, outer, nodes::nodes).map(ExitCode::from),
+        Command::Clients(it) => return operate(it, outer, clients::clients).map(ExitCode::from),
         Command::Migrate(command) => return migrate(command, outer).map(ExitCode::from),
         Command::Keys(command) => return keys(command, outer).map(ExitCode::from),
         Command::Quarantine(command) => return quarantine(command, outer).map(ExitCode::from),

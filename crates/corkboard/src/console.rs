@@ -62,6 +62,11 @@ impl Console {
         self.write(format!("{text}\n").as_bytes())
     }
 
+    /// To people beside the answer; a program that reads JSON finds it elsewhere.
+    pub(crate) fn note(&self, text: &str) -> io::Result<()> {
+        if self.json { Ok(()) } else { writeln!(io::stderr(), "{text}") }
+    }
+
     pub(crate) fn rows<T: Tabular>(&mut self, items: &[T]) -> io::Result<()> {
         if items.is_empty() {
             return self.line(&format!("no {}", T::PLURAL));

@@ -1,5 +1,6 @@
 //! Accepts connections, speaks TLS where it is configured, and ends them in order when the server stops.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,8 +38,8 @@ pub async fn serve(
             accepted = listener.accept() => accepted,
         };
         while connections.try_join_next().is_some() {}
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, from) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted; trying on");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -48,7 +49,7 @@ pub async fn serve(
         match places.clone().try_acquire_owned() {
             Ok(place) => {
                 let (front, acceptor, stop) = (front.clone(), acceptor.clone(), stop.clone());
-                connections.spawn(connection(stream, acceptor, front, stop, place));
+                connections.spawn(connection(stream, from.ip(), acceptor, front, stop, place));
             }
             // Closing at once lets the client try elsewhere; a silent queue would only look like a hang.
             Err(_) => {
@@ -65,6 +66,7 @@ pub async fn serve(
 
 async fn connection(
     stream: TcpStream,
+    from: IpAddr,
     acceptor: Option<TlsAcceptor>,
     front: Arc<Front>,
     stop: watch::Receiver<bool>,
@@ -74,9 +76,9 @@ async fn connection(
     let _ = stream.set_nodelay(true);
     let _ = rustix::net::sockopt::set_socket_keepalive(&stream, true);
     match acceptor {
-        None => http(stream, &front, stop).await,
+        None => http(stream, from, &front, stop).await,
         Some(acceptor) => match timeout(front.limits.handshake_timeout, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => http(stream, &front, stop).await,
+            Ok(Ok(stream)) => http(stream, from, &front, stop).await,
             Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
             Err(_) => tracing::debug!("a TLS handshake took too long"),
         },
@@ -85,12 +87,12 @@ async fn connection(
     drop(place);
 }
 
-async fn http<S>(stream: S, front: &Arc<Front>, mut stop: watch::Receiver<bool>)
+async fn http<S>(stream: S, from: IpAddr, front: &Arc<Front>, mut stop: watch::Receiver<bool>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let io = TokioIo::new(StallLimit::new(stream, front.limits.stall_timeout));
-    let service = service_fn(|request| front.serve(request));
+    let service = service_fn(|request| front.serve(request, from));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(front.limits.idle_timeout)

@@ -6,6 +6,7 @@
 //! visible before the store has it.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +36,7 @@ use crate::status::StatusSource;
 use crate::writer::{UNCERTAIN, WriteError, Writer};
 
 mod actual_lrps;
+mod admission;
 mod body;
 mod cells;
 mod desired_lrps;
@@ -54,6 +56,7 @@ mod tasks;
 pub use body::Body;
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-vcap-request-id");
+static SERVER: HeaderName = HeaderName::from_static("x-corkboard-server");
 static PHASE: HeaderName = HeaderName::from_static("x-corkboard-phase");
 const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf");
 
@@ -121,19 +124,31 @@ pub(crate) struct Call {
 
 impl Front {
     /// Answers one request. Never fails: whatever goes wrong becomes an answer.
-    pub async fn serve(&self, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    pub async fn serve(&self, request: Request<Incoming>, from: IpAddr) -> Result<Response<Body>, Infallible> {
+        let mut response = self.respond(request, from).await;
+        response.headers_mut().insert(SERVER.clone(), self.status.census.server_header());
+        Ok(response)
+    }
+
+    async fn respond(&self, request: Request<Incoming>, from: IpAddr) -> Response<Body> {
         let started = Instant::now();
         if head_bytes(&request) > self.limits.header_bytes_max {
             let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
-            return Ok(text(status, "the head of the request is larger than this server accepts\n"));
+            return text(status, "the head of the request is larger than this server accepts\n");
         }
         if request.uri().path().starts_with(operator::PREFIX) {
-            return Ok(self.guarded("operator", self.operate(request)).await);
+            return match self.admit(&request, from, None) {
+                Ok(()) => self.guarded("operator", self.operate(request)).await,
+                Err(turned) => admission::refuse_operator(&turned),
+            };
         }
         let path = request.uri().path();
         let Some(route) = Method::of(request.method()).and_then(|method| Route::find(method, path)) else {
-            return Ok(no_route(path));
+            return no_route(path);
         };
+        if let Err(turned) = self.admit(&request, from, Some(route)) {
+            return admission::refuse(route, &turned);
+        }
         let id = request.headers().get(&REQUEST_ID).cloned();
         let mut response = self.guarded(route.name(), self.answer(route, request)).await;
         if let Some(id) = id {
@@ -142,7 +157,7 @@ impl Front {
         if !route.stream() {
             self.metrics.answered(route, started.elapsed());
         }
-        Ok(response)
+        response
     }
 
     /// A defect in one request is answered and counted.

@@ -9,15 +9,18 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
+use model::{NANOS_PER_SECOND, Nanos};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use store::record::DataVersion;
 
 use super::{Body, Front, intake};
 use crate::backup;
+use crate::census::{ClientList, WATCHED_MIN_S};
 use crate::keys::KeyAsk;
-use crate::migrate::ask::{Ask, Refused};
+use crate::migrate::ask::{Ask, NAMED_MAX, Refused};
 use crate::operations::{OperationError, Operations};
+use crate::status::StatusSource;
 
 pub(super) const PREFIX: &str = "/corkboard/v1/";
 /// How much of the history is shown if nobody says how much.
@@ -31,6 +34,9 @@ struct Nothing {}
 #[serde(deny_unknown_fields)]
 struct Finalize {
     version: u64,
+    /// Only if no client was seen that would be left behind.
+    #[serde(default)]
+    require_clients: bool,
 }
 
 #[derive(serde::Deserialize)]
@@ -80,6 +86,9 @@ impl Front {
         if head.method == Method::GET && path == "status" {
             return json(StatusCode::OK, self.status.status_json());
         }
+        if head.method == Method::GET && path == "clients" {
+            return json(StatusCode::OK, self.status.clients_json());
+        }
         if head.method == Method::GET && path == "nodes" {
             return match self.status.nodes_json().await {
                 Ok(nodes) => json(StatusCode::OK, nodes),
@@ -103,7 +112,7 @@ impl Front {
         let query = head.uri.query().unwrap_or_default();
         let answered = match head.method {
             Method::GET => look(&operations, &path, query).await,
-            Method::POST => act(&operations, &path, &body).await,
+            Method::POST => act(&operations, &self.status, &path, &body).await,
             _ => Err(Refused::new("bad-request", "only GET and POST are understood here", None).into()),
         };
         match answered {
@@ -135,7 +144,7 @@ async fn look(operations: &Operations, path: &str, query: &str) -> Result<Reply,
     }
 }
 
-async fn act(operations: &Operations, path: &str, body: &[u8]) -> Result<Reply, OperationError> {
+async fn act(operations: &Operations, status: &StatusSource, path: &str, body: &[u8]) -> Result<Reply, OperationError> {
     if let Some(what) = path.strip_prefix("keys/") {
         let ask = match what {
             "rotate" => KeyAsk::Rotate { keep_missing: read::<Rotate>(body)?.keep_missing },
@@ -150,7 +159,13 @@ async fn act(operations: &Operations, path: &str, body: &[u8]) -> Result<Reply, 
         "migration/pause" => read::<Nothing>(body).map(|_| Ask::Pause)?,
         "migration/resume" => read::<Nothing>(body).map(|_| Ask::Resume)?,
         "migration/abort" => read::<Nothing>(body).map(|_| Ask::Abort)?,
-        "migration/finalize" => Ask::Finalize { version: DataVersion(read::<Finalize>(body)?.version) },
+        "migration/finalize" => {
+            let Finalize { version, require_clients } = read(body)?;
+            if require_clients {
+                nobody_left_behind(&status.census.report(), status.clock.now_ns())?;
+            }
+            Ask::Finalize { version: DataVersion(version) }
+        }
         "migration/rollback" => {
             let Rollback { to, accept_loss } = read(body)?;
             Ask::Rollback { to: DataVersion(to), accept_loss }
@@ -170,6 +185,26 @@ async fn act(operations: &Operations, path: &str, body: &[u8]) -> Result<Reply, 
         return document(&serde_json::json!({ "message": did.message, "migration": operations.tracker.status() }));
     }
     document(&did)
+}
+
+/// Finalizing closes the way back to the former release, and with it to whoever needs it.
+fn nobody_left_behind(list: &ClientList, now_ns: Nanos) -> Result<(), OperationError> {
+    let left: Vec<String> =
+        list.left_behind().map(|(client, why)| format!("{}: {why}", client.shown())).take(NAMED_MAX).collect();
+    if !left.is_empty() {
+        let message = format!("clients were seen that would be left behind: {}. Nothing was changed", left.join("; "));
+        return Err(Refused::new("clients-left-behind", message, Some("corkboard clients")).into());
+    }
+    let watched_s = now_ns.saturating_sub(list.since_ns) / NANOS_PER_SECOND;
+    if watched_s < WATCHED_MIN_S {
+        let message = format!(
+            "this server has been master for {watched_s} s, which is too short to have seen every client: all of them are known \
+             after {WATCHED_MIN_S} s. Nothing was changed. Ask again in {} s",
+            WATCHED_MIN_S - watched_s.max(0)
+        );
+        return Err(Refused::new("clients-unknown", message, Some("corkboard clients")).into());
+    }
+    Ok(())
 }
 
 fn document(value: &impl Serialize) -> Result<Reply, OperationError> {
@@ -204,14 +239,14 @@ fn no_such_path(path: &str) -> OperationError {
     Refused::new("no-such-path", format!("there is nothing at {PREFIX}{path}"), None).into()
 }
 
-fn refusal(error: OperationError) -> Response<Body> {
+pub(super) fn refusal(error: OperationError) -> Response<Body> {
     let refused = match error {
         OperationError::Refused(refused) => refused,
         OperationError::Store(error) => Refused::new("not-master", error.to_string(), None),
         OperationError::Root(error) => Refused::new("not-master", error.to_string(), None),
     };
     let status = match refused.code {
-        "bad-request" | "unknown-version" => StatusCode::BAD_REQUEST,
+        "bad-request" | "unknown-version" | "client-version" => StatusCode::BAD_REQUEST,
         "no-such-record" | "no-such-path" => StatusCode::NOT_FOUND,
         "not-master" => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::CONFLICT,

@@ -115,6 +115,7 @@ impl Assembled {
             started_ns: START_NS,
             store: OnceLock::new(),
             cluster_id: OnceLock::new(),
+            census: bbs::census::Census::new(api::version::CURRENT, START_NS),
         });
         let front = Arc::new(Front { phase: phase.clone(), metrics, limits: parts.limits, status });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -66,6 +66,7 @@ impl Server {
             newest: store::Version::LATEST,
             rollback_on_drain_to: None,
             locket: None,
+            api_version: api::version::CURRENT,
         };
         change(&mut config);
         Self::run(config, clock, dir).await

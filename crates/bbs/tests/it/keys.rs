@@ -267,7 +267,7 @@ async fn refused(stopped: Stopped, change: impl FnOnce(&mut Config)) -> (String,
     let stopped = stopped.changed(|config| found = Some(config.clone()));
     let mut config = found.unwrap();
     change(&mut config);
-    match bbs::run(config, std::future::pending(), |_| {}).await {
+    match Box::pin(bbs::run(config, std::future::pending(), |_| {})).await {
         Err(RunError::Keys(error)) => (error.to_string(), stopped),
         other => panic!("it was not refused for its keys: {other:?}"),
     }

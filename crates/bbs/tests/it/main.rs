@@ -7,6 +7,7 @@ extern crate corkboard_bbs as bbs;
 
 mod assembled;
 mod bad_input;
+mod clients;
 mod convergence;
 mod definitions;
 mod desired;

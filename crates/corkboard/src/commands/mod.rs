@@ -7,6 +7,7 @@
 pub(crate) mod actual_lrps;
 pub(crate) mod backup;
 pub(crate) mod cells;
+pub(crate) mod clients;
 pub(crate) mod config;
 pub(crate) mod desired_lrps;
 pub(crate) mod domains;

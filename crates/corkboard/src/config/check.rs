@@ -153,6 +153,7 @@ impl Reader {
             newest: NEWEST,
             rollback_on_drain_to,
             locket: None,
+            api_version: api::version::CURRENT,
         })
     }
 

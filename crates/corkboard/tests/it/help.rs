@@ -35,6 +35,7 @@ const COMMANDS: &[&str] = &[
     "lrp-events",
     "task-events",
     "nodes",
+    "clients",
     "migrate",
     "migrate status",
     "migrate plan",

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "the functions around the tests are tests too")]
 
 mod backup;
+mod clients;
 mod cluster;
 mod config;
 mod durability;

@@ -4,9 +4,12 @@
 
 use api::client::{OperatorError, Refusal};
 
+use bbs::census::ClientList;
+
 use super::document::{Done, Migration, State};
 use super::via::StoreFlag;
 use super::{Ask, Document, EXIT_DONE, Errand, Place, Via, status, watch};
+use crate::commands::clients;
 use crate::console::{Console, JsonFlag};
 use crate::failure::{CommandError, NOTHING_TO_DO};
 
@@ -36,6 +39,9 @@ pub(crate) struct Finalize {
     /// Come back only when the older data is cleaned up
     #[arg(long)]
     wait: bool,
+    /// Refuse if clients were seen that would be left behind, instead of naming them
+    #[arg(long)]
+    require_clients: bool,
     #[command(flatten)]
     json: JsonFlag,
 }
@@ -87,17 +93,30 @@ pub(crate) async fn finalize(via: &Via, args: Finalize, console: &mut Console) -
         let Some(target) = now.target.as_ref().filter(|_| now.state != State::None) else {
             return said(console, &before, "There is nothing to finalize.", now.next.as_deref());
         };
+        if !args.yes && now.state != State::Ready {
+            return Err(not_ready(&now).into());
+        }
+        if !args.require_clients {
+            warn_of_clients(via, console).await?;
+        }
         if !args.yes {
-            if now.state != State::Ready {
-                return Err(not_ready(&now).into());
-            }
             console.confirm(&warning(&target.shown()), &target.spellings())?;
         }
-        act(via, &Ask::Finalize { version: target.number }, None, console).await?;
+        let ask = Ask::Finalize { version: target.number, require_clients: args.require_clients };
+        act(via, &ask, None, console).await?;
     } else if !args.wait {
         return said(console, &before, "The migration is being finalized already.", now.next.as_deref());
     }
     if args.wait { wait(via, console).await } else { Ok(EXIT_DONE) }
+}
+
+/// Whoever finalizes should know who still needs the former release. A server that knows no census says nothing.
+async fn warn_of_clients(via: &Via, console: &mut Console) -> Result<(), CommandError> {
+    let Ok(list) = clients::ask(via).await.and_then(|document| document.read::<ClientList>()) else { return Ok(()) };
+    for line in clients::left_behind(&list) {
+        console.note(&format!("warning: {line}"))?;
+    }
+    Ok(())
 }
 
 /// In the words of the server, before the operator has typed a number for nothing.

@@ -21,7 +21,7 @@ pub(crate) use history::history;
 pub(crate) use plan::plan;
 pub(crate) use rollback::rollback;
 pub(crate) use status::status;
-pub(crate) use via::{Ask, OPERATOR_ROOT, Place, StoreFlag, Via};
+pub(crate) use via::{Ask, OPERATOR_ROOT, Place, StoreFlag, Via, refuse_standby};
 
 use crate::console::JsonFlag;
 use crate::reach::Remote;

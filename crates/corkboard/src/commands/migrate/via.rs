@@ -26,7 +26,7 @@ pub(crate) enum Ask {
     Pause,
     Resume,
     Abort,
-    Finalize { version: u64 },
+    Finalize { version: u64, require_clients: bool },
     Rollback { to: u64, accept_loss: bool },
     History { last: u32 },
 }
@@ -100,7 +100,11 @@ fn question(ask: &Ask) -> Question {
         Ask::Pause => post("pause", json!({})),
         Ask::Resume => post("resume", json!({})),
         Ask::Abort => post("abort", json!({})),
-        Ask::Finalize { version } => post("finalize", json!({ "version": version })),
+        // An older server knows the version only.
+        Ask::Finalize { version, require_clients: false } => post("finalize", json!({ "version": version })),
+        Ask::Finalize { version, require_clients } => {
+            post("finalize", json!({ "version": version, "require_clients": require_clients }))
+        }
         Ask::Rollback { to, accept_loss } => post("rollback", json!({ "to": to, "accept_loss": accept_loss })),
         Ask::History { last } => get("/history", &[("last", &last.to_string())]),
     }

@@ -76,11 +76,12 @@ fn finalize_wants_yes_off_a_terminal() {
         &[(STATUS, 200, &ready())],
         &["migrate", "finalize"],
         &expect![[r#"
-        corkboard: This ends the migration to lrp_definitions (1794700800). The former release can no longer take over by just being started; going back then needs `corkboard migrate rollback`, and the older data is removed.
-        This wants an answer, and there is no terminal to give it on. Nothing was changed. Add --yes to go on without the question
-        = 3
-        < GET /corkboard/v1/migration
-    "#]],
+            corkboard: This ends the migration to lrp_definitions (1794700800). The former release can no longer take over by just being started; going back then needs `corkboard migrate rollback`, and the older data is removed.
+            This wants an answer, and there is no terminal to give it on. Nothing was changed. Add --yes to go on without the question
+            = 3
+            < GET /corkboard/v1/migration
+            < GET /corkboard/v1/clients
+        "#]],
     );
     let done = format!(r#"{{"message": "The migration ends.", "migration": {}}}"#, status("finalizing", ""));
     let script = [(STATUS, 200, ready()), (FINALIZE, 200, done)];
@@ -89,11 +90,12 @@ fn finalize_wants_yes_off_a_terminal() {
         &script,
         &["migrate", "finalize", "--yes"],
         &expect![[r#"
-        The migration ends.
-        = 0
-        < GET /corkboard/v1/migration
-        < POST /corkboard/v1/migration/finalize {"version":1794700800}
-    "#]],
+            The migration ends.
+            = 0
+            < GET /corkboard/v1/migration
+            < GET /corkboard/v1/clients
+            < POST /corkboard/v1/migration/finalize {"version":1794700800}
+        "#]],
     );
     check(
         &[(STATUS, 200, &status("sweeping", ""))],
@@ -140,15 +142,16 @@ fn finalize_waits_until_all_is_clean() {
         &script,
         &["migrate", "finalize", "--yes", "--wait"],
         &expect![[r#"
-        The migration ends.
-        The migration is finished, and the older data is gone.
-        = 0
-        < GET /corkboard/v1/migration
-        < POST /corkboard/v1/migration/finalize {"version":1794700800}
-        < GET /corkboard/v1/migration
-        < GET /corkboard/v1/migration
-        < GET /corkboard/v1/migration
-    "#]],
+            The migration ends.
+            The migration is finished, and the older data is gone.
+            = 0
+            < GET /corkboard/v1/migration
+            < GET /corkboard/v1/clients
+            < POST /corkboard/v1/migration/finalize {"version":1794700800}
+            < GET /corkboard/v1/migration
+            < GET /corkboard/v1/migration
+            < GET /corkboard/v1/migration
+        "#]],
     );
     let blocked = status("blocked", r#", "next": "corkboard quarantine list""#);
     script[4].2 = &blocked;
@@ -156,16 +159,17 @@ fn finalize_waits_until_all_is_clean() {
         &script,
         &["migrate", "finalize", "--yes", "--wait"],
         &expect![[r#"
-        The migration ends.
-        corkboard: the migration is BLOCKED. It is blocked.
-        Next: corkboard quarantine list
-        = 5
-        < GET /corkboard/v1/migration
-        < POST /corkboard/v1/migration/finalize {"version":1794700800}
-        < GET /corkboard/v1/migration
-        < GET /corkboard/v1/migration
-        < GET /corkboard/v1/migration
-    "#]],
+            The migration ends.
+            corkboard: the migration is BLOCKED. It is blocked.
+            Next: corkboard quarantine list
+            = 5
+            < GET /corkboard/v1/migration
+            < GET /corkboard/v1/clients
+            < POST /corkboard/v1/migration/finalize {"version":1794700800}
+            < GET /corkboard/v1/migration
+            < GET /corkboard/v1/migration
+            < GET /corkboard/v1/migration
+        "#]],
     );
 }
 

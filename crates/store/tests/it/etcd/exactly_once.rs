@@ -13,8 +13,8 @@ use super::{LEASE, LONG_LEASE, Lines, open, options, put, soon, three};
 const COMMITS: u64 = 300;
 
 /// Each commit appends its number to a list, as somebody who loads, changes and writes does: the list shows what was left
-/// out and what was done twice.
-async fn append_all(store: Arc<Etcd>, held: Mastership, from: u64) -> Result<(), (u64, StoreError)> {
+/// out and what was done twice. The mastership comes back, because dropping it would give it up.
+async fn append_all(store: Arc<Etcd>, held: Mastership, from: u64) -> Result<Mastership, (u64, StoreError)> {
     let mut list = numbers(1..from);
     for number in from..from + COMMITS {
         list.push_str(&format!("{number} "));
@@ -23,7 +23,7 @@ async fn append_all(store: Arc<Etcd>, held: Mastership, from: u64) -> Result<(),
             Err(error) => return Err((number, error)),
         }
     }
-    Ok(())
+    Ok(held)
 }
 
 fn numbers(range: std::ops::Range<u64>) -> String {
@@ -47,7 +47,7 @@ fn check_all(cluster: &Cluster, commits: u64) {
 async fn with_broken_lines(
     lines: &Lines,
     seed: u64,
-    commits: tokio::task::JoinHandle<Result<(), (u64, StoreError)>>,
+    commits: tokio::task::JoinHandle<Result<Mastership, (u64, StoreError)>>,
 ) -> u64 {
     let (mut state, mut broken) = (seed, 0);
     let mut random = |below: u64| {
@@ -91,7 +91,7 @@ async fn check_harm(lease: Duration, harm: impl AsyncFnOnce(&Cluster, &Etcd)) {
     })
     .await;
     harm(&cluster, &store).await;
-    soon("the commits end", commits).await.unwrap().unwrap();
+    let _held = soon("the commits end", commits).await.unwrap().unwrap();
     cluster.wait_until_ready(Duration::from_secs(20));
     check_all(&cluster, COMMITS);
     soon("the mastership outlasts it", async {
