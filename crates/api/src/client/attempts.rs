@@ -119,7 +119,9 @@ impl Trouble {
     /// How much it tells: of the last round, the failure that tells most is reported.
     fn weight(&self) -> u8 {
         match self {
-            Self::Transport { failure: Failure { kind: TransportKind::Refused | TransportKind::Resolve, .. }, .. } => 1,
+            Self::Transport {
+                failure: Failure { kind: TransportKind::Refused | TransportKind::Resolve, .. }, ..
+            } => 1,
             Self::Status(StatusAnswer { status: 307, .. }) => 0,
             Self::Transport { .. } => 2,
             Self::Status(_) | Self::Router(_) | Self::Decode(_) | Self::Version { .. } => 3,

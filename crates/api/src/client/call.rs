@@ -9,9 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper::header::{
-    CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
-};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 
 use super::address::Address;
 use super::attempts::{Attempts, Plan, StatusAnswer, Trouble, travel};
@@ -90,6 +88,7 @@ impl Client {
     ) -> Result<A, Trouble> {
         let mut request = self.request(address, route, body);
         request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(PROTOBUF));
+        self.trace(request.headers_mut());
         let (response, connection) = send(address, request, sent).await?;
         let (head, body) = response.into_parts();
         let server = self.note_server(&head.headers);
@@ -109,7 +108,7 @@ impl Client {
         decode(&bytes).map_err(Trouble::Decode)
     }
 
-    /// The request of a call, but for the type of its body.
+    /// The request of a call or a subscription, but for what only one of them has.
     pub(super) fn request(&self, address: &Address, route: Route, body: Bytes) -> pool::Request {
         let length = body.len();
         let mut request = hyper::Request::new(Full::new(body));
@@ -128,6 +127,10 @@ impl Client {
     pub(super) fn sign(&self, address: &Address, headers: &mut HeaderMap) {
         headers.insert(HOST, address.authority.clone());
         headers.insert(CLIENT_HEADER, self.shared.client_id.clone());
+    }
+
+    /// Streams go without, as Diego's do.
+    pub(super) fn trace(&self, headers: &mut HeaderMap) {
         if let Some(id) = &self.trace_id {
             headers.insert(TRACE_HEADER, id.clone());
         }

@@ -43,12 +43,7 @@ pub enum ClientError {
     },
     /// The server does not serve clients of this version. Its own words name both versions and what to upgrade.
     #[error("{message}")]
-    Version {
-        route: Route,
-        server: Version,
-        message: String,
-        attempts: Box<Attempts>,
-    },
+    Version { route: Route, server: Version, message: String, attempts: Box<Attempts> },
     /// A router between us and the server failed, and said so in `X-Cf-Routererror`.
     #[error("a router on the way answered {route}: {text}{}", attempts.told())]
     Router { route: Route, text: String, attempts: Box<Attempts> },

@@ -179,6 +179,7 @@ impl Client {
         *request.uri_mut() = hyper::Uri::try_from(target).map_err(Failure::from_error)?;
         let headers = request.headers_mut();
         self.sign(address, headers);
+        self.trace(headers);
         if question.method == Method::POST {
             headers.insert(CONTENT_TYPE, JSON);
             headers.insert(CONTENT_LENGTH, question.body.len().into());

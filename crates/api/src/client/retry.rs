@@ -169,7 +169,8 @@ mod tests {
             /v1/actual_lrps/evacuate_running
         "#]]
         .assert_eq(&table);
-        let changes = ["desire", "update", "remove", "retire", "crash", "fail", "cancel", "reject", "complete", "delete"];
+        let changes =
+            ["desire", "update", "remove", "retire", "crash", "fail", "cancel", "reject", "complete", "delete"];
         for route in Route::ALL.iter().filter(|route| changes.iter().any(|word| route.path().contains(word))) {
             // The paths of lists contain such words too: desired_lrps.
             let is_list = ["/list", "/get_by"].iter().any(|word| route.path().contains(word)) || route.stream();
