@@ -87,6 +87,8 @@ pub(super) struct StatusAnswer {
     pub(super) phase: Option<String>,
     pub(super) retry_after_s: Option<u64>,
     pub(super) location: Option<String>,
+    /// The server says in the words of the operator's API that it did nothing.
+    pub(super) is_refusal: bool,
     pub(super) body: Bytes,
 }
 
@@ -94,7 +96,7 @@ impl StatusAnswer {
     /// The server says that it did not begin: it is busy with something else, or somebody else is master.
     fn is_untouched(&self) -> bool {
         match self.status {
-            503 | 429 => self.phase.is_some() || self.retry_after_s.is_some(),
+            503 | 429 => self.phase.is_some() || self.retry_after_s.is_some() || self.is_refusal,
             300..=499 => true,
             _ => false,
         }

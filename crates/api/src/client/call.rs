@@ -181,6 +181,7 @@ pub(super) fn status_answer(status: u16, headers: &HeaderMap, body: Bytes) -> St
         phase: header_text(headers, &PHASE_HEADER),
         retry_after_s: header_text(headers, &RETRY_AFTER).and_then(|text| text.parse().ok()),
         location: header_text(headers, &LOCATION),
+        is_refusal: false,
         body,
     }
 }

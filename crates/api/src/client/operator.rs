@@ -169,7 +169,9 @@ impl Client {
         let bytes = read_body(body, REFUSAL_BYTES_MAX).await;
         let bytes = bytes.map_err(|failure| Trouble::Transport { failure, sent: true })?;
         address.pool.put(connection);
-        Err(Trouble::Status(status_answer(head.status.as_u16(), &head.headers, bytes)))
+        let is_refusal = serde_json::from_slice::<Refusal>(&bytes).is_ok();
+        let answer = status_answer(head.status.as_u16(), &head.headers, bytes);
+        Err(Trouble::Status(StatusAnswer { is_refusal, ..answer }))
     }
 
     fn operator_request(&self, address: &Address, question: &Question) -> Result<pool::Request, Failure> {
