@@ -188,11 +188,15 @@ pub(super) struct Lost {
 
 /// Attempts until one succeeds or there is no point in another. Each is given its address and its time limit, and must keep
 /// that itself, because only it knows whether the request was sent.
-pub(super) async fn travel<T>(
+pub(super) async fn travel<T, F>(
     addresses: &Addresses,
     plan: &Plan<'_>,
-    mut attempt: impl AsyncFnMut(Arc<Address>, Option<Duration>) -> Result<T, Trouble>,
-) -> Result<(T, Attempts), Lost> {
+    // Not an async closure: of those the compiler cannot see that their futures may go to another thread.
+    mut attempt: impl FnMut(Arc<Address>, Option<Duration>) -> F,
+) -> Result<(T, Attempts), Lost>
+where
+    F: Future<Output = Result<T, Trouble>>,
+{
     let started = Instant::now();
     let left = || plan.timeout.map(|limit| limit.saturating_sub(started.elapsed()));
     let is_late = || left().is_some_and(|left| left.is_zero());

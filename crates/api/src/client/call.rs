@@ -68,9 +68,12 @@ impl Client {
     /// Sends one message and reads one, as often as it takes and is safe.
     pub(super) async fn exchange<A: Wire>(&self, route: Route, body: Bytes) -> Result<(A, Attempts), ClientError> {
         let plan = self.plan(Nature::of(route), route.path());
-        let outcome = travel(&self.shared.addresses, &plan, async |address, limit| {
-            let sent = AtomicBool::new(false);
-            within(limit, &sent, self.attempt(&address, route, body.clone(), &sent)).await
+        let outcome = travel(&self.shared.addresses, &plan, |address, limit| {
+            let body = body.clone();
+            async move {
+                let sent = AtomicBool::new(false);
+                within(limit, &sent, self.attempt(&address, route, body, &sent)).await
+            }
         });
         outcome.await.map_err(|lost| lost.on(route))
     }

@@ -37,7 +37,7 @@ impl Client {
     /// Asks, and gives a good answer piece by piece. Once it has begun it is not asked for again.
     pub async fn download(&self, question: &Question) -> Result<Download, OperatorError> {
         let plan = self.plan(question.nature(), question.target());
-        let outcome = travel(&self.shared.addresses, &plan, async |address, limit| {
+        let outcome = travel(&self.shared.addresses, &plan, |address, limit| async move {
             let sent = AtomicBool::new(false);
             within(limit, &sent, self.begin(&address, question, &sent)).await
         });

@@ -117,9 +117,12 @@ impl Client {
         let last_id = what.last_event_id.map(HeaderValue::try_from).transpose();
         let last_id = last_id.map_err(|source| Failure::from_error(source).on(route))?;
         let plan = Plan { timeout: None, ..self.plan(Nature::Read, route.path()) };
-        let outcome = travel(&self.shared.addresses, &plan, async |address, limit| {
-            let sent = AtomicBool::new(false);
-            within(limit, &sent, self.open(&address, route, body.clone(), last_id.clone(), &sent)).await
+        let outcome = travel(&self.shared.addresses, &plan, |address, limit| {
+            let (body, last_id) = (body.clone(), last_id.clone());
+            async move {
+                let sent = AtomicBool::new(false);
+                within(limit, &sent, self.open(&address, route, body, last_id, &sent)).await
+            }
         });
         outcome.await.map(|(stream, _)| stream).map_err(|lost| lost.on(route))
     }

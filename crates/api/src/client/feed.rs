@@ -10,6 +10,8 @@
 //! [`Retry`](super::Retry) bounds one outage, not the feed. What it does not sit out is an error, and the next call of [`Feed::next`] goes
 //! on trying from the same place. So a reader may stop, or log it and go on.
 
+use std::pin::Pin;
+
 use tokio::time::Instant;
 
 use super::events::{EventStream, Subscription};
@@ -32,15 +34,29 @@ pub enum FeedItem {
 }
 
 /// A subscription that reconnects by itself.
-#[derive(Debug)]
 pub struct Feed {
     client: Client,
     route: Route,
     cell_id: String,
-    stream: Option<EventStream>,
+    connection: Link,
     /// Empty before the first event.
     last_id: String,
     trials: Trials,
+}
+
+type Comeback = Pin<Box<dyn Future<Output = Result<EventStream, ClientError>> + Send>>;
+
+enum Link {
+    Open(EventStream),
+    Gone,
+    /// On its way back. It is kept here and not in the future of `next`, so that a reader who often stops waiting arrives too.
+    Opening(Comeback),
+}
+
+impl std::fmt::Debug for Feed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Feed").field("route", &self.route).field("last_id", &self.last_id).finish_non_exhaustive()
+    }
 }
 
 /// Connections that were accepted and ended soon after, without a single event, one after the other.
@@ -74,9 +90,9 @@ impl Client {
 
     async fn follow(&self, route: Route, cell_id: &str) -> Result<Feed, ClientError> {
         let what = Subscription { cell_id: cell_id.to_owned(), last_event_id: None };
-        let stream = Some(self.subscribe(route, what).await?);
+        let connection = Link::Open(self.subscribe(route, what).await?);
         let (client, cell_id) = (self.clone(), cell_id.to_owned());
-        Ok(Feed { client, route, cell_id, stream, last_id: String::new(), trials: Trials::none() })
+        Ok(Feed { client, route, cell_id, connection, last_id: String::new(), trials: Trials::none() })
     }
 }
 
@@ -88,11 +104,20 @@ impl Feed {
     /// nothing. Dropping the future loses nothing either.
     pub async fn next(&mut self) -> Result<FeedItem, ClientError> {
         loop {
-            let Some(stream) = &mut self.stream else {
-                if let Some(gap) = self.reconnect().await? {
-                    return Ok(FeedItem::Gap(gap));
+            let stream = match &mut self.connection {
+                Link::Open(stream) => stream,
+                Link::Gone => {
+                    self.connection = Link::Opening(self.comeback()?);
+                    continue;
                 }
-                continue;
+                Link::Opening(comeback) => {
+                    let stream = comeback.as_mut().await;
+                    self.connection = Link::Gone;
+                    if let Some(gap) = self.resume(stream?) {
+                        return Ok(FeedItem::Gap(gap));
+                    }
+                    continue;
+                }
             };
             let outcome = stream.next().await;
             if matches!(outcome, Ok(Some(_)) | Err(ClientError::Event { .. })) {
@@ -104,16 +129,16 @@ impl Feed {
                 Ok(Some(event)) => return Ok(FeedItem::Event(event)),
                 Err(error @ ClientError::Event { .. }) => return Err(error),
                 Err(error @ ClientError::Stream { .. }) => {
-                    self.stream = None;
+                    self.connection = Link::Gone;
                     return Err(error);
                 }
-                Ok(None) | Err(_) => self.stream = None,
+                Ok(None) | Err(_) => self.connection = Link::Gone,
             }
         }
     }
 
-    /// Subscribes again, and says what the server cannot say: that something may be lost. Nothing is changed before it succeeds.
-    async fn reconnect(&mut self) -> Result<Option<Gap>, ClientError> {
+    /// What leads to the next connection: a pause, and a subscription with the last id.
+    fn comeback(&mut self) -> Result<Comeback, ClientError> {
         let retry = self.client.retry;
         // A stream that lived for a while is no trial, however silent it was.
         if self.trials.connected.elapsed() > retry.pause_max {
@@ -122,19 +147,29 @@ impl Feed {
         if self.trials.made >= retry.rounds_max {
             return Err(self.gives_up());
         }
-        tokio::time::sleep(retry.pause(self.trials.made + 1, None, chance())).await;
+        let pause = retry.pause(self.trials.made + 1, None, chance());
         let last_event_id = Some(self.last_id.clone()).filter(|id| !id.is_empty());
-        let lost = if last_event_id.is_none() { Some(NO_ID) } else { None };
         let what = Subscription { cell_id: self.cell_id.clone(), last_event_id };
-        let stream = self.client.subscribe(self.route, what).await?;
-        let lost = lost.or((!stream.keeps_history()).then_some(NO_HISTORY));
+        let (client, route) = (self.client.clone(), self.route);
+        Ok(Box::pin(async move {
+            tokio::time::sleep(pause).await;
+            client.subscribe(route, what).await
+        }))
+    }
+
+    /// Takes up a new connection, and says what the server cannot say: that something may be lost.
+    fn resume(&mut self, stream: EventStream) -> Option<Gap> {
+        let reason = match (self.last_id.is_empty(), stream.keeps_history()) {
+            (false, true) => None,
+            (true, _) => Some(NO_ID),
+            (false, false) => Some(NO_HISTORY),
+        };
         self.trials.made += 1;
         self.trials.connected = Instant::now();
-        self.stream = Some(stream);
-        if lost.is_some() {
-            self.last_id.clear();
-        }
-        Ok(lost.map(|reason| Gap { reason: reason.to_owned(), oldest: 0, newest: 0 }))
+        self.connection = Link::Open(stream);
+        let reason = reason?;
+        self.last_id.clear();
+        Some(Gap { reason: reason.to_owned(), oldest: 0, newest: 0 })
     }
 
     /// The servers accept, and end the stream at once, again and again.

@@ -138,7 +138,7 @@ impl Client {
     /// Asks, and gives the bytes of a good answer.
     pub async fn ask(&self, question: &Question) -> Result<Bytes, OperatorError> {
         let plan = self.plan(question.nature(), &question.target);
-        let outcome = travel(&self.shared.addresses, &plan, async |address, limit| {
+        let outcome = travel(&self.shared.addresses, &plan, |address, limit| async move {
             let sent = AtomicBool::new(false);
             let work = async {
                 let (body, connection) = self.begin(&address, question, &sent).await?;

@@ -216,3 +216,18 @@ async fn evacuation_always_says_whether_to_keep_the_container() {
     assert!(lost.iter().all(|it| it.outcome.is_err()));
     assert_eq!(lost.map(|it| it.keep_container), [true, true, false, false]);
 }
+
+/// Programs call from tasks that move between threads; this does not compile otherwise.
+#[tokio::test]
+async fn calls_may_be_made_from_any_task() {
+    let server = Server::start(vec![protobuf(&[0x08, 0x01])]).await;
+    let client = server.client();
+    let ping = tokio::spawn(async move {
+        let _ = client.ask(&api::client::Question::get("/a", &[])).await;
+        if let Ok(mut feed) = client.follow_task_events().await {
+            drop(tokio::spawn(async move { feed.next().await.is_ok() }));
+        }
+        client.ping().await
+    });
+    assert!(ping.await.unwrap().unwrap());
+}

@@ -16,12 +16,12 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use crate::server::{Reply, Server, protobuf};
 
 /// Two authorities, `good` and `other`, each with a certificate for a server and one for a client.
-struct Pki {
+pub(crate) struct Pki {
     dir: TempDir,
 }
 
 impl Pki {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with_keys(|| KeyPair::generate().unwrap())
     }
 
@@ -50,18 +50,18 @@ impl Pki {
         self.dir.path().join(name)
     }
 
-    async fn server(&self) -> Server {
+    pub(crate) async fn server(&self) -> Server {
         self.server_with(vec![protobuf(&[0x08, 0x01])]).await
     }
 
-    async fn server_with(&self, replies: Vec<Reply>) -> Server {
+    pub(crate) async fn server_with(&self, replies: Vec<Reply>) -> Server {
         let (ca, cert, key) = (self.path("good-ca.crt"), self.path("good-server.crt"), self.path("good-server.key"));
         let config = server_config(&ca, &cert, &key).unwrap();
         assert!(config.alpn_protocols.is_empty());
         Server::start_with(replies, Some(TlsAcceptor::from(config))).await
     }
 
-    fn files(&self, who: &str, trusts: &str, skip_verify: bool) -> TlsFiles {
+    pub(crate) fn files(&self, who: &str, trusts: &str, skip_verify: bool) -> TlsFiles {
         TlsFiles {
             ca: self.path(&format!("{trusts}-ca.crt")),
             cert: self.path(&format!("{who}.crt")),

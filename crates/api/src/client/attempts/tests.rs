@@ -97,7 +97,8 @@ fn what_follows_from_each_end() {
         router                   Perhaps  Again(None)                        Over
         unreadable               Perhaps  Over                               Over
         version                  No       Over                               Over
-    "#]].assert_eq(&table);
+    "#]]
+    .assert_eq(&table);
 }
 
 fn plan(change: impl FnOnce(&mut Plan<'static>)) -> Plan<'static> {
@@ -120,10 +121,10 @@ async fn walk(
 ) -> (Vec<(String, Duration)>, Result<Attempts, Lost>) {
     let began = Instant::now();
     let made = RefCell::new(Vec::new());
-    let outcome = travel(addresses, &plan, async |address, _| {
+    let outcome = travel(addresses, &plan, |address, _| {
         made.borrow_mut().push((address.shown.clone(), began.elapsed()));
         let number = made.borrow().len();
-        script(number, &address.shown)
+        std::future::ready(script(number, &address.shown))
     });
     let outcome = outcome.await.map(|((), attempts)| attempts);
     (made.into_inner(), outcome)
@@ -202,10 +203,12 @@ async fn an_attempt_gets_what_is_left_of_the_limits() {
         plan.attempt_timeout = Some(Duration::from_secs(4));
     });
     let addresses = addresses();
-    let outcome = travel(&addresses, &plan, async |_, limit: Option<Duration>| {
+    let outcome = travel(&addresses, &plan, |_, limit: Option<Duration>| {
         limits.borrow_mut().push(limit.unwrap().as_secs());
-        tokio::time::sleep(limit.unwrap()).await;
-        Err::<(), _>(sent(TransportKind::Timeout))
+        async move {
+            tokio::time::sleep(limit.unwrap()).await;
+            Err::<(), _>(sent(TransportKind::Timeout))
+        }
     });
     let lost = outcome.await.unwrap_err();
     assert_eq!(limits.into_inner(), [4, 4, 2]);
