@@ -159,21 +159,21 @@ mod tests {
         Addresses::new(&urls, None).unwrap()
     }
 
-    fn shown(round: VecDeque<Arc<Address>>) -> String {
+    fn shown(round: &VecDeque<Arc<Address>>) -> String {
         round.iter().map(|address| address.shown.as_str()).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn the_one_that_answered_is_asked_first() {
         let addresses = plain(&["http://a", "http://b", "http://c"]);
-        assert_eq!(shown(addresses.round()), "http://a http://b http://c");
+        assert_eq!(shown(&addresses.round()), "http://a http://b http://c");
         addresses.answered(&addresses.given[1].clone());
-        assert_eq!(shown(addresses.round()), "http://b http://c http://a");
+        assert_eq!(shown(&addresses.round()), "http://b http://c http://a");
         let elsewhere = addresses.redirected(&addresses.given[0], "http://localhost:9/v1/ping", "/v1/ping").unwrap();
         addresses.answered(&elsewhere);
-        assert_eq!(shown(addresses.round()), "http://localhost:9 http://a http://b http://c");
+        assert_eq!(shown(&addresses.round()), "http://localhost:9 http://a http://b http://c");
         addresses.answered(&addresses.given[2].clone());
-        assert_eq!(shown(addresses.round()), "http://c http://a http://b", "an address learnt is not kept for ever");
+        assert_eq!(shown(&addresses.round()), "http://c http://a http://b", "an address learnt is not kept for ever");
     }
 
     /// (from, location, where it leads)

@@ -75,7 +75,8 @@ impl Client {
                 within(limit, &sent, self.attempt(&address, route, body, &sent)).await
             }
         });
-        outcome.await.map_err(|lost| lost.on(route))
+        // Boxed, because whoever calls would otherwise carry all of it in each of his own futures.
+        Box::pin(outcome).await.map_err(|lost| lost.on(route))
     }
 
     pub(super) fn plan<'a>(&self, nature: Nature, path: &'a str) -> Plan<'a> {

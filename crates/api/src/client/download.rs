@@ -41,7 +41,7 @@ impl Client {
             let sent = AtomicBool::new(false);
             within(limit, &sent, self.begin(&address, question, &sent)).await
         });
-        let ((body, connection), attempts) = outcome.await.map_err(|lost| lost.to(question))?;
+        let ((body, connection), attempts) = Box::pin(outcome).await.map_err(|lost| lost.to(question))?;
         let limit = self.timeout.into_iter().chain(self.attempt_timeout).min();
         Ok(Download { question: question.clone(), limit, attempts, body, _connection: connection })
     }

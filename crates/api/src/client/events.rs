@@ -124,7 +124,7 @@ impl Client {
                 within(limit, &sent, self.open(&address, route, body, last_id, &sent)).await
             }
         });
-        outcome.await.map(|(stream, _)| stream).map_err(|lost| lost.on(route))
+        Box::pin(outcome).await.map(|(stream, _)| stream).map_err(|lost| lost.on(route))
     }
 
     async fn open(

@@ -9,6 +9,23 @@
 //!
 //! [`Retry`](super::Retry) bounds one outage, not the feed. What it does not sit out is an error, and the next call of [`Feed::next`] goes
 //! on trying from the same place. So a reader may stop, or log it and go on.
+//!
+//! ```no_run
+//! use corkboard_api::client::{Client, ClientConfig, FeedItem};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::new(ClientConfig::new("http://127.0.0.1:8889"))?;
+//! let mut feed = client.follow_task_events().await?;
+//! let mut tasks = client.tasks(Default::default()).await?;
+//! loop {
+//!     match feed.next().await? {
+//!         FeedItem::Event(event) => println!("{} {:?}", event.name, event.payload),
+//!         FeedItem::Gap(_) => tasks = client.tasks(Default::default()).await?,
+//!     }
+//! #   drop(tasks.pop());
+//! }
+//! # }
+//! ```
 
 use std::pin::Pin;
 
@@ -47,7 +64,7 @@ pub struct Feed {
 type Comeback = Pin<Box<dyn Future<Output = Result<EventStream, ClientError>> + Send>>;
 
 enum Link {
-    Open(EventStream),
+    Open(Box<EventStream>),
     Gone,
     /// On its way back. It is kept here and not in the future of `next`, so that a reader who often stops waiting arrives too.
     Opening(Comeback),
@@ -90,7 +107,7 @@ impl Client {
 
     async fn follow(&self, route: Route, cell_id: &str) -> Result<Feed, ClientError> {
         let what = Subscription { cell_id: cell_id.to_owned(), last_event_id: None };
-        let connection = Link::Open(self.subscribe(route, what).await?);
+        let connection = Link::Open(Box::new(self.subscribe(route, what).await?));
         let (client, cell_id) = (self.clone(), cell_id.to_owned());
         Ok(Feed { client, route, cell_id, connection, last_id: String::new(), trials: Trials::none() })
     }
@@ -166,7 +183,7 @@ impl Feed {
         };
         self.trials.made += 1;
         self.trials.connected = Instant::now();
-        self.connection = Link::Open(stream);
+        self.connection = Link::Open(Box::new(stream));
         let reason = reason?;
         self.last_id.clear();
         Some(Gap { reason: reason.to_owned(), oldest: 0, newest: 0 })

@@ -5,8 +5,7 @@
 //! answers, and keeps its connections. Clones share them; a program needs one client.
 //!
 //! ```no_run
-//! use api::client::{Client, ClientConfig, TlsFiles};
-//! # extern crate corkboard_api as api;
+//! use corkboard_api::client::{Client, ClientConfig, TlsFiles};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let config = ClientConfig {

@@ -149,7 +149,7 @@ impl Client {
             };
             within(limit, &sent, work).await
         });
-        outcome.await.map(|(bytes, _)| bytes).map_err(|lost| lost.to(question))
+        Box::pin(outcome).await.map(|(bytes, _)| bytes).map_err(|lost| lost.to(question))
     }
 
     /// A good answer up to its body; any other whole.

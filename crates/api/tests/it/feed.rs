@@ -29,7 +29,7 @@ fn chunk(text: &str) -> String {
 /// The event that creates the task of that name.
 fn frame(id: u64) -> String {
     let task = Task { task_guid: format!("t{id}"), ..Default::default() };
-    let payload = EventPayload::TaskCreated(TaskCreatedEvent { task: Some(task), ..Default::default() });
+    let payload = EventPayload::TaskCreated(TaskCreatedEvent { task: Some(task) });
     String::from_utf8(sse::frame(id, payload.name(), &payload.encode()).to_vec()).unwrap()
 }
 
