@@ -1,7 +1,7 @@
 //! An operator's script: sets the number of instances of an app, and does not end before that is certain.
 //!
-//! `cargo run -p corkboard-api --example scale_app -- GUID INSTANCES`. It keeps trying for five minutes, through restarts and from
-//! node to node. Setting a number twice does no harm here, so it says that every request may be repeated.
+//! `cargo run -p corkboard-api --example scale_app -- GUID INSTANCES`. It keeps trying for five minutes, through restarts and
+//! from node to node. Setting a number twice does no harm here, so it says that every request may be repeated.
 
 #![expect(clippy::print_stdout, reason = "an example talks to its reader")]
 

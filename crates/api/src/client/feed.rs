@@ -7,8 +7,8 @@
 //! that. Where the server cannot be trusted with it the feed makes up the gap itself: before the first event there is no id to
 //! continue from, and a server that does not name its version (Diego's) has ids that mean nothing on another connection.
 //!
-//! [`Retry`](super::Retry) bounds one outage, not the feed. What it does not sit out is an error, and the next call of [`Feed::next`] goes
-//! on trying from the same place. So a reader may stop, or log it and go on.
+//! [`Retry`](super::Retry) bounds one outage, not the feed. What it does not sit out is an error, and the next call of
+//! [`Feed::next`] goes on trying from the same place. So a reader may stop, or log it and go on.
 //!
 //! ```no_run
 //! use corkboard_api::client::{Client, ClientConfig, FeedItem};
@@ -116,9 +116,9 @@ impl Client {
 impl Feed {
     /// Waits for the next item, over as many connections as it takes.
     ///
-    /// [`ClientError::Event`] is an event that cannot be understood, which only the caller can judge: it may be of a newer server.
-    /// Every other error is an outage that outlasted the client's patience. After any error the feed can be asked again and loses
-    /// nothing. Dropping the future loses nothing either.
+    /// [`ClientError::Event`] is an event that cannot be understood, which only the caller can judge: it may be of a newer
+    /// server. Every other error is an outage that outlasted the client's patience. After any error the feed can be asked again
+    /// and loses nothing. Dropping the future loses nothing either.
     pub async fn next(&mut self) -> Result<FeedItem, ClientError> {
         loop {
             let stream = match &mut self.connection {

@@ -47,8 +47,8 @@
 //!
 //! # Errors
 //!
-//! [`ClientError::Bbs`] is the server's refusal, with Diego's types. Every other error says how many [`Attempts`] were made, where,
-//! how long they took, and whether the call [may have been carried out](ClientError::may_have_been_carried_out).
+//! [`ClientError::Bbs`] is the server's refusal, with Diego's types. Every other error says how many [`Attempts`] were made,
+//! where, how long they took, and whether the call [may have been carried out](ClientError::may_have_been_carried_out).
 //!
 //! # Events
 //!
@@ -59,8 +59,9 @@
 //! # Versions
 //!
 //! The client names itself and its version. A server that does not serve it says so, which is [`ClientError::Version`].
-//! [`Client::server_version`] is what the servers say of themselves. The methods call the newest revision of each route, and two of them
-//! an older one when the server does not know that: `start_actual_lrp` and `evacuate_running_actual_lrp`, as Diego's client does.
+//! [`Client::server_version`] is what the servers say of themselves. The methods call the newest revision of each route, and two
+//! of them an older one when the server does not know that: `start_actual_lrp` and `evacuate_running_actual_lrp`, as Diego's
+//! client does.
 //!
 //! # For operators
 //!
@@ -174,6 +175,11 @@ impl Client {
 fn header_value(id: &str) -> Result<HeaderValue, ConfigError> {
     HeaderValue::from_str(id).map_err(|_| ConfigError::TraceId { id: id.to_owned() })
 }
+
+/// The example in the README is compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
 
 #[cfg(test)]
 mod tests {

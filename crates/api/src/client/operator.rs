@@ -1,7 +1,7 @@
 //! Calls of the operator's API: a path, perhaps a JSON body, and bytes back, or a refusal that says what to do next.
 //!
-//! The same addresses, connections, identity and attempts as for routes; a question that changes something counts as a call that must
-//! not be carried out twice. What the documents mean is the caller's to know; here is only
+//! The same addresses, connections, identity and attempts as for routes; a question that changes something counts as a call that
+//! must not be carried out twice. What the documents mean is the caller's to know; here is only
 //! how they travel. A refusal is what the server says in words (`code`, `message`, `next`), whatever its status; an answer
 //! that fails without them comes from somebody who does not know this API.
 
