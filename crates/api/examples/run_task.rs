@@ -12,7 +12,7 @@ use std::convert::Infallible;
 use std::error::Error;
 
 use bytes::Bytes;
-use corkboard_api::client::{Client, ClientError};
+use corkboard_api::client::{Client, ClientError, Repeat, Retry};
 use corkboard_api::models::error::Type;
 use corkboard_api::models::{Action, RunAction, TaskDefinition};
 use http_body_util::{BodyExt, Full, Limited};
@@ -80,13 +80,11 @@ async fn desire(client: &Client, guid: &str, completion_callback_url: String) ->
     }
 }
 
-/// A task that is gone has been deleted, by us if nobody else does.
+/// A task that is gone is what we want, whoever deleted it: so the request may be repeated.
 async fn delete(client: &Client, guid: &str) -> Result<(), ClientError> {
+    let client = client.with_retry(Retry { repeat: Repeat::Always, ..Retry::default() });
     match client.delete_task(guid).await {
-        Err(error) if error.may_have_been_carried_out() => match client.delete_task(guid).await {
-            Err(error) if error.is(Type::ResourceNotFound) => Ok(()),
-            outcome => outcome,
-        },
+        Err(error) if error.is(Type::ResourceNotFound) => Ok(()),
         outcome => outcome,
     }
 }
