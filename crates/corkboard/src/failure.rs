@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     fn call(kind: TransportKind) -> Failure {
-        let source = ClientError::Transport { route: Route::Tasks, kind, source: None };
+        let source = ClientError::Transport { route: Route::Tasks, kind, source: None, attempts: Box::default() };
         let address = Address { url: "http://127.0.0.1:8889".into(), origin: Origin::Default };
         Failure::of_command(source.into(), address).unwrap()
     }
