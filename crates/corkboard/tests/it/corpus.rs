@@ -1,0 +1,218 @@
+//! What a release was asked and what it answered, asked again: this release gives the same answers.
+//!
+//! `corpus/frozen/0.1/` holds the exchanges of release 0.1, a file for each life of a server that begins with an empty
+//! store. The real program of today is sent the very same bytes, and must answer with the same bytes, but for what is
+//! [`volatile`], which is masked by its name, and what is [`allowed`] to differ. Streams of events are opened before
+//! anything else, wherever they stand in a file, and compared when the server has been stopped.
+//!
+//! A new release is recorded from `corpus/script/`, which has requests only, after its messages were frozen:
+//! ```text
+//! RECORD_CORPUS=0.2 cargo test -p corkboard --test it corpus::the_script
+//! ```
+//! `CORPUS_BINARY=PATH` asks another build than this one. What is recorded is frozen: a second recording is refused.
+
+mod allowed;
+mod exchange;
+mod notation;
+mod schema;
+mod site;
+mod volatile;
+mod wire;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use allowed::ALLOWED;
+use exchange::Exchange;
+use schema::Schema;
+use site::Site;
+
+const RECORD: &str = "RECORD_CORPUS";
+const BINARY: &str = "CORPUS_BINARY";
+
+/// Stands for the message of an answer that is a stream.
+const EVENTS: &str = "events";
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/corpus").join(name)
+}
+
+/// The messages of today, and the folder of those of all releases.
+fn protos() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../api/proto")
+}
+
+fn released(number: &str) -> PathBuf {
+    protos().join("frozen").join(number)
+}
+
+/// The names in a folder, in order.
+fn listing(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn files(folder: &Path) -> Vec<(String, Vec<Exchange>)> {
+    let read = |name: String| {
+        let exchanges = exchange::parse(&std::fs::read_to_string(folder.join(&name)).unwrap());
+        (name, exchanges)
+    };
+    listing(folder).into_iter().map(read).collect()
+}
+
+/// Asks everything in order, in one life of a server, and returns the exchanges with the answers of today.
+fn ask(binary: &Path, schema: &Schema, asked: &[Exchange]) -> Vec<Exchange> {
+    let mut site = Site::start(binary);
+    let mut epochs = volatile::Epochs::default();
+    let mut answered: Vec<Exchange> = asked.to_vec();
+    let mut streams = Vec::new();
+    let (first, then): (Vec<_>, Vec<_>) =
+        asked.iter().enumerate().partition(|(_, exchange)| exchange.response == EVENTS);
+    for (at, exchange) in first.into_iter().chain(then) {
+        let body = match exchange.request.as_str() {
+            "-" => Vec::new(),
+            message => notation::encoded(schema, message, &exchange.body),
+        };
+        let answer = wire::send(site.address, exchange, &body);
+        let head = answer.head.clone();
+        if exchange.response == EVENTS && head.starts_with("200 ") {
+            streams.push((at, answer));
+            continue;
+        }
+        let text = match answer.is_protobuf {
+            true => epochs.masked(&notation::shown(schema, &exchange.response, &answer.body())),
+            false => format!("{}\n", notation::quoted(&answer.body())),
+        };
+        answered[at].answer = format!("{head}{text}");
+    }
+    site.stop();
+    for (at, answer) in streams {
+        let head = answer.head.clone();
+        let events = String::from_utf8(answer.body()).unwrap();
+        answered[at].answer = head + &shown_events(schema, &mut epochs, &events);
+    }
+    answered
+}
+
+fn shown_events(schema: &Schema, epochs: &mut volatile::Epochs, text: &str) -> String {
+    use base64::Engine as _;
+
+    let mut shown = String::new();
+    for frame in text.split_terminator("\n\n") {
+        let line =
+            |name: &str| frame.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{frame}"));
+        assert!(!line("id: ").is_empty(), "{frame}");
+        let name = line("event: ");
+        let data = base64::engine::general_purpose::STANDARD.decode(line("data: ")).unwrap();
+        let message = schema.event(name).unwrap_or_else(|| panic!("no message for the event {name}"));
+        let inside = epochs.masked(&notation::shown(schema, message, &data));
+        shown += &format!("event {name}\n");
+        inside.lines().for_each(|line| shown += &format!("    {line}\n"));
+    }
+    shown
+}
+
+/// The differences between what was answered and what is, as a person wants to read them.
+fn differences(release: &str, file: &str, was: &[Exchange], is: &[Exchange], used: &mut [bool]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, (was, is)) in was.iter().zip(is).enumerate() {
+        let expected = allowed::apply(ALLOWED, release, was, used);
+        if expected != is.answer {
+            found.push(format!(
+                "{file}, exchange {}: {} {}\n{}--- release {release} answered\n{expected}--- this one answers\n{}",
+                number + 1,
+                was.method,
+                was.path,
+                was.comment,
+                is.answer
+            ));
+        }
+    }
+    found
+}
+
+fn today() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_corkboard"))
+}
+
+#[test]
+fn what_a_release_was_answered_is_answered_still() {
+    let mut used = vec![false; ALLOWED.len()];
+    let mut found = Vec::new();
+    for release in listing(&folder("frozen")) {
+        let schema = Schema::read(&released(&release));
+        for (file, recorded) in files(&folder("frozen").join(&release)) {
+            let answered = ask(today(), &schema, &recorded);
+            found.extend(differences(&release, &file, &recorded, &answered, &mut used));
+        }
+    }
+    assert!(
+        found.is_empty(),
+        "{} answers differ from those of a release. If a client could rely on one, keep it; if it differs on purpose, add \
+         it to tests/it/corpus/allowed.rs with the reason.\n\n{}",
+        found.len(),
+        found.join("\n")
+    );
+    assert!(used.iter().all(|used| *used), "an entry of tests/it/corpus/allowed.rs matches nothing any more");
+}
+
+/// The paths in a table of routes.
+fn paths(table: &Path) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(table).unwrap();
+    text.lines().map(|line| line.split_whitespace().nth(2).unwrap().to_owned()).collect()
+}
+
+/// The paths of the table that no exchange has brought to answer as it should.
+fn unheard(table: &Path, recorded: &[(String, Vec<Exchange>)]) -> Vec<String> {
+    let heard = |path: &String| {
+        let succeeded = |exchange: &Exchange| {
+            exchange.path == *path && exchange.answer.starts_with("200 ") && !exchange.answer.contains("\nerror {")
+        };
+        recorded.iter().flat_map(|(_, exchanges)| exchanges).any(succeeded)
+    };
+    paths(table).into_iter().filter(|path| !heard(path)).collect()
+}
+
+#[test]
+fn every_path_of_a_release_has_succeeded_once() {
+    for release in listing(&folder("frozen")) {
+        let recorded = files(&folder("frozen").join(&release));
+        assert_eq!(unheard(&released(&release).join("routes.txt"), &recorded), [""; 0], "release {release}");
+    }
+}
+
+/// The script is asked of today's program on every run, so that it can be recorded on the day of a release.
+#[test]
+fn the_script_can_be_recorded() {
+    let release = std::env::var(RECORD).ok();
+    let schema = Schema::read(&release.as_deref().map_or_else(protos, released));
+    let binary = std::env::var_os(BINARY).map_or_else(|| today().to_owned(), PathBuf::from);
+    let mut recorded = Vec::new();
+    for (file, script) in files(&folder("script")) {
+        let answered = ask(&binary, &schema, &script);
+        for exchange in &answered {
+            assert!(!exchange.answer.contains("hex "), "{file}: {exchange:#?} is answered with what cannot be read");
+        }
+        recorded.push((file, answered));
+    }
+    let Some(release) = release else { return };
+    let missing = unheard(&released(&release).join("routes.txt"), &recorded);
+    assert_eq!(missing, [""; 0], "nothing was written: add these paths to tests/it/corpus/script");
+    let into = folder("frozen").join(&release);
+    std::fs::create_dir(&into).unwrap_or_else(|error| panic!("nothing was written: {}: {error}", into.display()));
+    for (file, exchanges) in recorded {
+        std::fs::write(into.join(file), exchange::print(&exchanges)).unwrap();
+    }
+}
+
+#[test]
+fn a_changed_answer_is_a_difference() {
+    let was = exchange::parse("# Why.\nPOST /v1/ping -\n= PingResponse\n200 application/x-protobuf\navailable: true\n");
+    let mut is = was.clone();
+    assert_eq!(differences("0.1", "a.txt", &was, &is, &mut []), [""; 0]);
+    is[0].answer = is[0].answer.replace("available: true\n", "");
+    let found = differences("0.1", "a.txt", &was, &is, &mut []);
+    assert!(found[0].starts_with("a.txt, exchange 1: POST /v1/ping\n# Why.\n--- release 0.1 answered\n"), "{found:?}");
+}
