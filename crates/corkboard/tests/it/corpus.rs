@@ -12,6 +12,7 @@
 //! `CORPUS_BINARY=PATH` asks another build than this one. What is recorded is frozen: a second recording is refused.
 
 mod allowed;
+mod coverage;
 mod exchange;
 mod notation;
 mod schema;
@@ -19,7 +20,6 @@ mod site;
 mod volatile;
 mod wire;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use allowed::ALLOWED;
@@ -158,28 +158,23 @@ fn what_a_release_was_answered_is_answered_still() {
     assert!(used.iter().all(|used| *used), "an entry of tests/it/corpus/allowed.rs matches nothing any more");
 }
 
-/// The paths in a table of routes.
-fn paths(table: &Path) -> BTreeSet<String> {
-    let text = std::fs::read_to_string(table).unwrap();
-    text.lines().map(|line| line.split_whitespace().nth(2).unwrap().to_owned()).collect()
-}
-
-/// The paths of the table that no exchange has brought to answer as it should.
-fn unheard(table: &Path, recorded: &[(String, Vec<Exchange>)]) -> Vec<String> {
-    let heard = |path: &String| {
-        let succeeded = |exchange: &Exchange| {
-            exchange.path == *path && exchange.answer.starts_with("200 ") && !exchange.answer.contains("\nerror {")
-        };
-        recorded.iter().flat_map(|(_, exchanges)| exchanges).any(succeeded)
-    };
-    paths(table).into_iter().filter(|path| !heard(path)).collect()
+/// Nothing of the release is left out of its corpus.
+fn complete(release: &str, recorded: &[Exchange]) {
+    let table = std::fs::read_to_string(released(release).join("routes.txt")).unwrap();
+    assert_eq!(
+        coverage::unheard(&table, recorded),
+        [""; 0],
+        "paths that have not succeeded; add them to corpus/script"
+    );
+    let unset = coverage::unset(&Schema::read(&released(release)), recorded);
+    assert_eq!(unset, [""; 0], "fields that are in no answer; add requests that set them to corpus/script");
 }
 
 #[test]
-fn every_path_of_a_release_has_succeeded_once() {
+fn every_path_has_succeeded_and_every_field_was_set() {
     for release in listing(&folder("frozen")) {
-        let recorded = files(&folder("frozen").join(&release));
-        assert_eq!(unheard(&released(&release).join("routes.txt"), &recorded), [""; 0], "release {release}");
+        let recorded = files(&folder("frozen").join(&release)).into_iter().flat_map(|(_, exchanges)| exchanges);
+        complete(&release, &recorded.collect::<Vec<_>>());
     }
 }
 
@@ -198,8 +193,8 @@ fn the_script_can_be_recorded() {
         recorded.push((file, answered));
     }
     let Some(release) = release else { return };
-    let missing = unheard(&released(&release).join("routes.txt"), &recorded);
-    assert_eq!(missing, [""; 0], "nothing was written: add these paths to tests/it/corpus/script");
+    // A failure here means that nothing was written.
+    complete(&release, &recorded.iter().flat_map(|(_, exchanges)| exchanges.clone()).collect::<Vec<_>>());
     let into = folder("frozen").join(&release);
     std::fs::create_dir(&into).unwrap_or_else(|error| panic!("nothing was written: {}: {error}", into.display()));
     for (file, exchanges) in recorded {

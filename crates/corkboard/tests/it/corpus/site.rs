@@ -6,11 +6,14 @@ use std::path::Path;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::program::{Background, CELL, program_at, utf8};
+use crate::program::{Background, program_at, utf8};
 
 /// Convergence would act on what a script has left half done; these tests are over long before.
 const CONFIG: &str = "listen = \"127.0.0.1:0\"\nhealth = \"127.0.0.1:0\"\n[store]\ndir = \"board\"\n\
                       [cells]\nfile = \"cells.jsonl\"\n[timing]\nconverge_interval = \"1h\"\n";
+
+/// With everything that a cell can say of itself. Nobody listens where it is said to be.
+const CELL: &str = r#"{"cell_id":"cell-1","rep_address":"http://127.0.0.1:1","zone":"z1","capacity":{"memory_mb":1024,"disk_mb":2048,"containers":10},"rootfs_provider_list":[{"name":"preloaded","properties":["cflinuxfs4"]},{"name":"docker"}],"placement_tags":["isolated"],"optional_placement_tags":["fast"],"rep_url":"https://cell-1.example.org:1801","annotations":{"rack":"7"}}"#;
 
 pub(super) struct Site {
     process: Background,
