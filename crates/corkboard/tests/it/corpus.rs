@@ -30,6 +30,10 @@ use site::Site;
 const RECORD: &str = "RECORD_CORPUS";
 const BINARY: &str = "CORPUS_BINARY";
 
+/// How much of an answer that differs is printed.
+const CONTEXT_LINES: usize = 5;
+const SHOWN_LINES_MAX: usize = 15;
+
 /// Stands for the message of an answer that is a stream.
 const EVENTS: &str = "events";
 
@@ -81,7 +85,7 @@ fn ask(binary: &Path, schema: &Schema, asked: &[Exchange]) -> Vec<Exchange> {
             streams.push((at, answer));
             continue;
         }
-        let text = match answer.is_protobuf {
+        let text = match answer.is_protobuf && schema.knows(&exchange.response) {
             true => epochs.masked(&notation::shown(schema, &exchange.response, &answer.body())),
             false => format!("{}\n", notation::quoted(&answer.body())),
         };
@@ -106,8 +110,10 @@ fn shown_events(schema: &Schema, epochs: &mut volatile::Epochs, text: &str) -> S
         assert!(!line("id: ").is_empty(), "{frame}");
         let name = line("event: ");
         let data = base64::engine::general_purpose::STANDARD.decode(line("data: ")).unwrap();
-        let message = schema.event(name).unwrap_or_else(|| panic!("no message for the event {name}"));
-        let inside = epochs.masked(&notation::shown(schema, message, &data));
+        let inside = match schema.event(name) {
+            Some(message) => epochs.masked(&notation::shown(schema, message, &data)),
+            None => notation::quoted(&data),
+        };
         shown += &format!("event {name}\n");
         inside.lines().for_each(|line| shown += &format!("    {line}\n"));
     }
@@ -120,21 +126,32 @@ fn differences(release: &str, file: &str, was: &[Exchange], is: &[Exchange], use
     for (number, (was, is)) in was.iter().zip(is).enumerate() {
         let expected = allowed::apply(ALLOWED, release, was, used);
         if expected != is.answer {
+            let Exchange { method, path, comment, .. } = was;
+            let (expected, answered) = apart(&expected, &is.answer);
             found.push(format!(
-                "{file}, exchange {}: {} {}\n{}--- release {release} answered\n{expected}--- this one answers\n{}",
-                number + 1,
-                was.method,
-                was.path,
-                was.comment,
-                is.answer
+                "{file}, exchange {}: {method} {path}\n{comment}--- release {release} answered\n{expected}\
+                 --- this one answers\n{answered}",
+                number + 1
             ));
         }
     }
     found
 }
 
-fn today() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_corkboard"))
+/// Where two texts part: a few lines before, and not more of the rest than fits on a screen.
+fn apart(was: &str, is: &str) -> (String, String) {
+    let same = was.lines().zip(is.lines()).take_while(|(was, is)| was == is).count();
+    let shown = |text: &str| {
+        let from = same.saturating_sub(CONTEXT_LINES);
+        let lines: String = text.lines().skip(from).take(SHOWN_LINES_MAX).map(|line| format!("{line}\n")).collect();
+        if from > 0 { format!("({from} lines)\n{lines}") } else { lines }
+    };
+    (shown(was), shown(is))
+}
+
+/// The program that is asked.
+fn today() -> PathBuf {
+    std::env::var_os(BINARY).map_or_else(|| env!("CARGO_BIN_EXE_corkboard").into(), PathBuf::from)
 }
 
 #[test]
@@ -144,7 +161,7 @@ fn what_a_release_was_answered_is_answered_still() {
     for release in listing(&folder("frozen")) {
         let schema = Schema::read(&released(&release));
         for (file, recorded) in files(&folder("frozen").join(&release)) {
-            let answered = ask(today(), &schema, &recorded);
+            let answered = ask(&today(), &schema, &recorded);
             found.extend(differences(&release, &file, &recorded, &answered, &mut used));
         }
     }
@@ -183,10 +200,9 @@ fn every_path_has_succeeded_and_every_field_was_set() {
 fn the_script_can_be_recorded() {
     let release = std::env::var(RECORD).ok();
     let schema = Schema::read(&release.as_deref().map_or_else(protos, released));
-    let binary = std::env::var_os(BINARY).map_or_else(|| today().to_owned(), PathBuf::from);
     let mut recorded = Vec::new();
     for (file, script) in files(&folder("script")) {
-        let answered = ask(&binary, &schema, &script);
+        let answered = ask(&today(), &schema, &script);
         for exchange in &answered {
             assert!(!exchange.answer.contains("hex "), "{file}: {exchange:#?} is answered with what cannot be read");
         }
@@ -209,5 +225,16 @@ fn a_changed_answer_is_a_difference() {
     assert_eq!(differences("0.1", "a.txt", &was, &is, &mut []), [""; 0]);
     is[0].answer = is[0].answer.replace("available: true\n", "");
     let found = differences("0.1", "a.txt", &was, &is, &mut []);
-    assert!(found[0].starts_with("a.txt, exchange 1: POST /v1/ping\n# Why.\n--- release 0.1 answered\n"), "{found:?}");
+    expect_test::expect![[r#"
+        a.txt, exchange 1: POST /v1/ping
+        # Why.
+        --- release 0.1 answered
+        200 application/x-protobuf
+        available: true
+        --- this one answers
+        200 application/x-protobuf
+    "#]]
+    .assert_eq(&found[0]);
+    let long = |last: &str| format!("{}{last}\n", "same\n".repeat(9));
+    assert_eq!(apart(&long("a"), &long("b")).1, format!("(4 lines)\n{}b\n", "same\n".repeat(5)));
 }

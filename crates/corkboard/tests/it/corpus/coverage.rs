@@ -23,7 +23,7 @@ pub(super) fn unheard<'a>(table: &'a str, recorded: &[Exchange]) -> Vec<&'a str>
         };
         recorded.iter().any(succeeded)
     };
-    table.lines().filter_map(|line| line.split_whitespace().nth(2)).filter(|path| !is_heard(path)).collect()
+    table.split_whitespace().filter(|word| word.starts_with('/')).filter(|path| !is_heard(path)).collect()
 }
 
 /// The fields of answers and events, and of all messages in them, that no answer has set.

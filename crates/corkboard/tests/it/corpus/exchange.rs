@@ -8,10 +8,10 @@
 //! = UpsertDomainResponse
 //! 200 application/x-protobuf
 //! ```
-//! The first line names the method, the path and the message of the body, or `-` where there is none; `@` is a
-//! header. `=` names the message of the answer, or `events`, or `text`. A script ends there; in a
-//! recording follow the status with the headers that count, and the body. Every request also has `Host`,
-//! `Content-Type: application/x-protobuf`, `Content-Length` and `Connection: close`.
+//! The first line names the method, the path and the message of the body: `-` where there is none, `hex` where it is no
+//! message. `@` is a header. `=` names the message of the answer, or `events`, or `text`. A script ends there; in a recording
+//! follow the status with the headers that count, and the body. Every request also has `Host`, `Content-Length`,
+//! `Content-Type: application/x-protobuf` and `Connection: close`.
 
 use std::fmt::Write as _;
 

@@ -108,6 +108,10 @@ impl Schema {
         self.messages.get(message).unwrap_or_else(|| panic!("this release knows no message `{message}`"))
     }
 
+    pub(super) fn knows(&self, message: &str) -> bool {
+        self.messages.contains_key(message)
+    }
+
     pub(super) fn value_name(&self, type_name: &str, number: u64) -> Option<&str> {
         let (_, name) = self.enums.get(type_name)?.iter().find(|(known, _)| *known == number)?;
         Some(name)
