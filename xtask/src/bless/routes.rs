@@ -144,11 +144,15 @@ mod tests {
             "Ping    r0 POST /v1/ping\n    - -> Pong\n    since 0.1\nEvents  r0 GET /v1/events\n    - -> events\n";
         check(newer, &expect![""]);
         let after = newer.replace("Pong", "Echo").replace("- -> events", "- -> Event");
-        check_from(newer, &after, &expect![[r#"
+        check_from(
+            newer,
+            &after,
+            &expect![[r#"
             routes.txt:1: messages: `/v1/ping` was `- -> Pong` and is `- -> Echo`; what clients of that release send is read as something else — restore them in crates/api/src/routes.rs, and give the new messages a revision of their own
             routes.txt:4: messages: `/v1/events` was `- -> events` and is `- -> Event`; what clients of that release send is read as something else — restore them in crates/api/src/routes.rs, and give the new messages a revision of their own
             routes.txt:4: answer: `/v1/events` answered with a stream and does with one message; clients wait for ever or fail — restore it in crates/api/src/routes.rs, and give the new answer a revision of its own
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
