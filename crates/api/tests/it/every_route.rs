@@ -8,7 +8,6 @@ use api::models::{
     DesiredLrPsRequest, DesiredLrp, DesiredLrpUpdate, EvacuateRunningActualLrpRequest, StartActualLrpRequest,
     TaskDefinition, TasksRequest,
 };
-use api::routes::Until;
 use api::{Route, routes};
 
 use crate::server::{Server, answer};

@@ -6,6 +6,7 @@ mod backup;
 mod clients;
 mod cluster;
 mod config;
+mod corpus;
 mod durability;
 mod events;
 mod help;
