@@ -321,6 +321,18 @@ mod tests {
     }
 
     #[test]
+    fn a_lost_lock_has_a_code_of_its_own() {
+        let lost = Failure::Server(bbs::RunError::LockLost { why: "somebody took it".into() });
+        let deposed = Failure::Server(bbs::RunError::Deposed { why: "somebody took it".into() });
+        assert_eq!((lost.code(), deposed.code()), (EXIT_LOCK_LOST, EXIT_DEPOSED));
+        expect![[r#"
+            corkboard: the server cannot go on
+              because: this server has lost its lock in Locket, so it stopped at once: somebody took it. Nothing acknowledged is lost, and another node takes over. Start it again, and it waits for the lock
+        "#]]
+        .assert_eq(&lost.report());
+    }
+
+    #[test]
     fn a_refused_loss_names_what_would_be_lost() {
         let failure = refused(
             409,

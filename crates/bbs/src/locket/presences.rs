@@ -189,6 +189,10 @@ mod tests {
         roll.heard(&[presence("g1", "other nonsense")], 2);
         assert!(roll.garbage.len() == 1 && roll.garbage.is_disjoint(&said), "another value is, and old ones are forgotten");
         let why: Vec<String> = listed[1..].iter().map(|listed| cell_of(&listed.value).unwrap_err()).collect();
-        expect![[r#""#]].assert_eq(&why.join("\n"));
+        expect![[r#"
+            it is not the JSON of a cell (line 1, column 1)
+            it has no usable cell_id: a cell id must not be empty
+            it is not the JSON of a cell (line 1, column 22)
+            it is not the JSON of a cell (line 1, column 0)"#]].assert_eq(&why.join("\n"));
     }
 }
