@@ -116,7 +116,6 @@ fn a_holder_that_does_not_reach_locket_ends_before_the_other_one_begins() {
     });
     assert!(took < TTL, "{took:?}");
     assert_eq!(a.end(), 1);
-    assert!(!b.serves() && b.phase() == "waiting", "its time was not over yet");
     until("the second node serves", || b.serves());
     assert_eq!(domains(&b), ["before"]);
 }

@@ -31,7 +31,7 @@ impl World {
     pub(crate) fn new() -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let any = "127.0.0.1:0".parse().unwrap();
-        let desk = runtime.block_on(async { Desk::default() });
+        let desk = Desk::default();
         let dir = TempDir::new().unwrap();
         let mut world = Self { dir, pki: Pki::new(), address: any, desk, runtime, running: None };
         world.start_locket();
