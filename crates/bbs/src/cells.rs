@@ -71,13 +71,7 @@ impl Registry {
 
     /// These cells are there, all at once: whoever looks sees all of them or none. A pass between the first and the last of a
     /// list that comes in after a silence would take the last for gone.
-    pub fn announce_from(
-        &self,
-        source: Source,
-        cells: impl IntoIterator<Item = Cell>,
-        ttl_ns: Nanos,
-        now_ns: Nanos,
-    ) {
+    pub fn announce_from(&self, source: Source, cells: impl IntoIterator<Item = Cell>, ttl_ns: Nanos, now_ns: Nanos) {
         let mut appeared = false;
         let mut inner = self.inner();
         inner.cells.retain(|_, said| current(said, now_ns).is_some());

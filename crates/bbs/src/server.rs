@@ -191,8 +191,8 @@ impl Start {
         let door = Door::reserve(self.config.listen, self.tls.clone(), front, api_stopped)?;
         let node = Node { status, health_address, door, stop_api, stop: heard(stop) };
         let outcome = match self.config.locket.clone() {
-            Some(locket) => self.run_under_lock(&locket, node, ready).await,
-            None => self.run_on_store(node, ready).await,
+            Some(locket) => Box::pin(self.run_under_lock(&locket, node, ready)).await,
+            None => Box::pin(self.run_on_store(node, ready)).await,
         };
         // The health port stays until everything else has ended.
         stop_health.send_replace(true);

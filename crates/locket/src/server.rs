@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use api::client::tls::{TlsError, TlsFiles, server_config};
 use api::locket::proto::locket_server::LocketServer;
+use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
-use hyper::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};

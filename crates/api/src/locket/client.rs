@@ -162,8 +162,7 @@ impl Client {
     }
 
     pub async fn fetch_all(&self, kind: Kind, limit: Duration) -> Result<Vec<Resource>, LocketError> {
-        let request =
-            Request::new(FetchAllRequest { r#type: kind.name().to_owned(), type_code: kind.code().into() });
+        let request = Request::new(FetchAllRequest { r#type: kind.name().to_owned(), type_code: kind.code().into() });
         let doing = format!("listing all of the kind {}", kind.name());
         let ask = async |mut client: LocketClient<Channel>, request| client.fetch_all(request).await;
         let answer: proto::FetchAllResponse = self.call(doing, limit, request, ask).await?;

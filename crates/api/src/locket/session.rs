@@ -181,7 +181,7 @@ async fn keep(
     mut stop: watch::Receiver<bool>,
 ) -> Kept {
     let resource = terms.resource();
-    let mut in_trouble = false;
+    let mut trouble: Option<LocketError> = None;
     loop {
         let pause = terms.interval.min(tenure.left(holder.uptime_ns()));
         tokio::select! {
@@ -191,25 +191,25 @@ async fn keep(
         let sent_ns = holder.uptime_ns();
         let limit = CALL_LIMIT.min(tenure.left(sent_ns));
         let outcome = match limit.is_zero() {
-            true => Err("no call to Locket succeeded before its time was over".to_owned()),
-            false => tenure.judge(
-                client.lock(&resource, terms.ttl, &holder.fresh_id(), limit).await,
-                sent_ns,
-                holder.uptime_ns(),
-            ),
+            true => Err(Tenure::ended(trouble.as_ref())),
+            false => {
+                let called = client.lock(&resource, terms.ttl, &holder.fresh_id(), limit).await;
+                tenure.judge(called, sent_ns, holder.uptime_ns())
+            }
         };
         match outcome {
             Ok(Verdict::Renewed) => {
                 holder.renewed(sent_ns);
-                if std::mem::take(&mut in_trouble) {
+                if trouble.take().is_some() {
                     tracing::info!(lock = terms.key, "the lock is renewed again");
                 }
             }
             Ok(Verdict::Unsure { error }) => {
-                if !std::mem::replace(&mut in_trouble, true) {
+                if trouble.is_none() {
                     let left_s = tenure.left(holder.uptime_ns()).as_secs();
                     tracing::warn!(%error, left_s, "the lock was not renewed; it is still ours, and asked for again");
                 }
+                trouble = Some(error);
             }
             Err(why) => {
                 holder.lost(&why);
@@ -232,7 +232,9 @@ struct Tenure {
 enum Verdict {
     Renewed,
     /// The call failed, and the lock is ours all the same.
-    Unsure { error: LocketError },
+    Unsure {
+        error: LocketError,
+    },
 }
 
 impl Tenure {
@@ -243,6 +245,12 @@ impl Tenure {
 
     fn left(&self, now_ns: u64) -> Duration {
         Duration::from_nanos(self.sent_ns.saturating_add(self.certain_ns).saturating_sub(now_ns))
+    }
+
+    /// Why a lock is lost whose time is over.
+    fn ended(last: Option<&LocketError>) -> String {
+        let why = "no call to Locket succeeded before its time was over";
+        last.map_or_else(|| why.to_owned(), |error| format!("{why}. The last one: {error}"))
     }
 
     /// What a call that was sent and answered at these moments means, or why the lock is lost.
@@ -256,9 +264,7 @@ impl Tenure {
                 self.sent_ns = sent_ns;
                 Ok(Verdict::Renewed)
             }
-            Err(error) if self.left(now_ns).is_zero() => {
-                Err(format!("no call to Locket succeeded before its time was over. The last one: {error}"))
-            }
+            Err(error) if self.left(now_ns).is_zero() => Err(Self::ended(Some(&error))),
             Err(error) => Ok(Verdict::Unsure { error }),
         }
     }

@@ -39,8 +39,7 @@ impl Lock {
         clock: Arc<dyn Clock>,
         stop: watch::Receiver<bool>,
     ) -> Result<Option<Self>, LocketError> {
-        let options =
-            Options { address: config.address.clone(), tls: config.tls.clone(), keepalive: config.keepalive };
+        let options = Options { address: config.address.clone(), tls: config.tls.clone(), keepalive: config.keepalive };
         let term = Term::new();
         let office = Arc::new(Office { term: term.clone(), phase, clock, address: config.address.clone() });
         office.waits(&Waiting::default());

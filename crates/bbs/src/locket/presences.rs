@@ -108,9 +108,8 @@ impl Roll {
 
 /// Errors of the parser quote what they found, so only the place is told.
 fn cell_of(value: &str) -> Result<Cell, String> {
-    let wire: api::models::CellPresence = serde_json::from_str(value).map_err(|error| {
-        format!("it is not the JSON of a cell (line {}, column {})", error.line(), error.column())
-    })?;
+    let wire: api::models::CellPresence = serde_json::from_str(value)
+        .map_err(|error| format!("it is not the JSON of a cell (line {}, column {})", error.line(), error.column()))?;
     api::convert::cell_from_wire(wire).map_err(|error| format!("it has no usable cell_id: {error}"))
 }
 
@@ -187,12 +186,16 @@ mod tests {
         roll.heard(&listed, 1);
         assert_eq!(roll.garbage, said, "the same values are not named again");
         roll.heard(&[presence("g1", "other nonsense")], 2);
-        assert!(roll.garbage.len() == 1 && roll.garbage.is_disjoint(&said), "another value is, and old ones are forgotten");
+        assert!(
+            roll.garbage.len() == 1 && roll.garbage.is_disjoint(&said),
+            "another value is, and old ones are forgotten"
+        );
         let why: Vec<String> = listed[1..].iter().map(|listed| cell_of(&listed.value).unwrap_err()).collect();
         expect![[r#"
             it is not the JSON of a cell (line 1, column 1)
             it has no usable cell_id: a cell id must not be empty
             it is not the JSON of a cell (line 1, column 22)
-            it is not the JSON of a cell (line 1, column 0)"#]].assert_eq(&why.join("\n"));
+            it is not the JSON of a cell (line 1, column 0)"#]]
+        .assert_eq(&why.join("\n"));
     }
 }

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use super::{Node, Ready, RunError, Start};
 use crate::config::{self, Opener};
-use crate::locket::leased::Leased;
 use crate::locket::Lock;
+use crate::locket::leased::Leased;
 
 /// How long a node that has the lock waits for the former one to let go of the directory, which it does when its process ends.
 const DIRECTORY_PATIENCE: Duration = Duration::from_secs(5);
@@ -72,4 +72,3 @@ impl Start {
         }
     }
 }
-

@@ -129,48 +129,59 @@ fn call() -> impl Strategy<Value = Call> {
 /// A list of what was granted, of which the last entry of a key counts; nothing is ever taken out of it.
 #[derive(Default)]
 struct Naive {
-    granted: Vec<(String, Option<(String, String, i32, u64)>)>,
+    granted: Vec<(String, Option<Grant>)>,
+}
+
+#[derive(Clone)]
+struct Grant {
+    owner: String,
+    value: String,
+    type_code: i32,
+    end_ns: u64,
 }
 
 impl Naive {
-    fn held(&self, key: &str, now_ns: u64) -> Option<(String, String, i32)> {
+    fn held(&self, key: &str, now_ns: u64) -> Option<Grant> {
         let (_, last) = self.granted.iter().rev().find(|(known, _)| known == key)?;
-        let (owner, value, type_code, end_ns) = last.clone()?;
-        (now_ns < end_ns).then_some((owner, value, type_code))
+        last.clone().filter(|grant| now_ns < grant.end_ns)
     }
 
     fn answer(&mut self, call: &Call, now_ns: u64) -> String {
         let is_type = |code: &i32| (1..=2).contains(code);
-        let name = |code: i32| if code == 1 { "lock" } else { "presence" };
+        let shown = |key: &str, grant: &Grant| {
+            let name = if grant.type_code == 1 { "lock" } else { "presence" };
+            format!("{key}={}/{}/{name}", grant.owner, grant.value)
+        };
         match call {
             Call::Lock { type_code, .. } if !is_type(type_code) => "5 NotFound: invalid-type".into(),
             Call::Lock { ttl_s, .. } if *ttl_s <= 0 => "3 InvalidArgument: invalid-ttl".into(),
             Call::Lock { owner, .. } if owner.is_empty() => "3 InvalidArgument: invalid-owner".into(),
             Call::Lock { key, owner, value, type_code, ttl_s } => match self.held(key, now_ns) {
-                Some((other, ..)) if other != *owner => "6 AlreadyExists: lock-collision".into(),
+                Some(held) if held.owner != *owner => "6 AlreadyExists: lock-collision".into(),
                 _ => {
                     let end_ns = now_ns + u64::try_from(*ttl_s).unwrap() * SECOND;
-                    self.granted.push((key.clone(), Some((owner.clone(), value.clone(), *type_code, end_ns))));
+                    let (owner, value, type_code) = (owner.clone(), value.clone(), *type_code);
+                    self.granted.push((key.clone(), Some(Grant { owner, value, type_code, end_ns })));
                     "ok".into()
                 }
             },
             Call::Release { key, owner } => match self.held(key, now_ns) {
-                Some((other, ..)) if other != *owner => "6 AlreadyExists: lock-collision".into(),
+                Some(held) if held.owner != *owner => "6 AlreadyExists: lock-collision".into(),
                 _ => {
                     self.granted.push((key.clone(), None));
                     "ok".into()
                 }
             },
             Call::Fetch { key } => match self.held(key, now_ns) {
-                Some((owner, value, code)) => format!("ok {key}={owner}/{value}/{}", name(code)),
+                Some(held) => format!("ok {}", shown(key, &held)),
                 None => "5 NotFound: resource-not-found".into(),
             },
             Call::FetchAll { type_code } if !is_type(type_code) => "5 NotFound: invalid-type".into(),
             Call::FetchAll { type_code } => {
                 let mut text = "ok".to_owned();
                 for key in ["", "a", "b"] {
-                    if let Some((owner, value, code)) = self.held(key, now_ns).filter(|held| held.2 == *type_code) {
-                        write!(text, " {key}={owner}/{value}/{}", name(code)).unwrap();
+                    if let Some(held) = self.held(key, now_ns).filter(|held| held.type_code == *type_code) {
+                        write!(text, " {}", shown(key, &held)).unwrap();
                     }
                 }
                 text
@@ -185,13 +196,11 @@ fn answer(book: &mut Book, call: &Call, now_ns: u64) -> String {
         Call::Lock { key, owner, value, type_code, ttl_s } => {
             told(book.lock(Some(asked(key, owner, value, *type_code)), *ttl_s, now_ns), |()| String::new())
         }
-        Call::Release { key, owner } => {
-            told(book.release(Some(&asked(key, owner, "", 0)), now_ns), |()| String::new())
-        }
+        Call::Release { key, owner } => told(book.release(Some(&asked(key, owner, "", 0)), now_ns), |()| String::new()),
         Call::Fetch { key } => told(book.fetch(key, now_ns), |resource| shown(&resource)),
-        Call::FetchAll { type_code } => told(book.fetch_all(*type_code, now_ns), |all| {
-            all.iter().map(shown).collect::<Vec<_>>().join(" ")
-        }),
+        Call::FetchAll { type_code } => {
+            told(book.fetch_all(*type_code, now_ns), |all| all.iter().map(shown).collect::<Vec<_>>().join(" "))
+        }
         Call::Wait { .. } => String::new(),
     }
 }

@@ -22,7 +22,7 @@ async fn a_resource_goes_from_hand_to_hand() {
     client.lock(&mine, TTL, "", PATIENCE).await.unwrap();
     client.lock(&cell, TTL, "not an id\n", PATIENCE).await.unwrap();
     assert_eq!(client.fetch("bbs", PATIENCE).await.unwrap(), mine);
-    assert_eq!(client.fetch_all(Kind::Lock, PATIENCE).await.unwrap(), [mine.clone()]);
+    assert_eq!(client.fetch_all(Kind::Lock, PATIENCE).await.unwrap(), std::slice::from_ref(&mine));
     assert_eq!(client.fetch_all(Kind::Presence, PATIENCE).await.unwrap(), [cell]);
     for refused in [client.lock(&yours, TTL, "id-2", PATIENCE).await, client.release(&yours, PATIENCE).await] {
         assert!(matches!(refused, Err(LocketError::Collision { .. })), "{refused:?}");

@@ -130,7 +130,9 @@ fn a_holder_that_was_paused_answers_nobody_when_it_goes_on() {
     assert_eq!(b.end(), 5);
     let mut asked = TcpStream::connect(a.api).unwrap();
     asked.set_read_timeout(Some(PATIENCE)).unwrap();
-    asked.write_all(b"POST /v1/domains/list HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").unwrap();
+    asked
+        .write_all(b"POST /v1/domains/list HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+        .unwrap();
     a.process.signal(Signal::CONT);
     let answered = answer(&mut asked).map(|(status, _)| status);
     assert!(matches!(answered, None | Some(503)), "{answered:?}");
@@ -143,7 +145,8 @@ fn nobody_notices_a_restart_of_locket() {
     let (mut a, mut b) = pair(&world);
     for _ in 0..2 {
         world.stop_locket();
-        let silent = |node: &Node| node.health("/status").unwrap().1["standby"]["waits_for_lock"]["trouble"].is_string();
+        let silent =
+            |node: &Node| node.health("/status").unwrap().1["standby"]["waits_for_lock"]["trouble"].is_string();
         until("the node that waits says that Locket has trouble", || {
             assert!(a.serves());
             silent(&b)
