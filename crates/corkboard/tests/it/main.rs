@@ -11,6 +11,7 @@ mod durability;
 mod events;
 mod help;
 mod keys;
+mod locket;
 mod mask;
 mod migrate;
 mod mixed;
