@@ -142,7 +142,7 @@ fn tell(account: &Account, config: &Config) {
     tracing::info!(
         asked_for = account.database,
         used = %config.store,
-        "the SQL database of this file is neither used nor touched; records are kept in a directory of this machine"
+        "the SQL database is not touched; records are kept in a directory of this machine"
     );
     if !account.ignored.is_empty() {
         let keys: Vec<String> = account.ignored.iter().map(|(key, why)| format!("{key} ({why})")).collect();

@@ -49,7 +49,7 @@ fn told(account: &Account) -> String {
     let ignored = listed(account.ignored.iter().map(|(key, why)| format!("{key} ({why})")).collect());
     let unknown = listed(account.unknown.iter().map(|key| key.escape_debug().to_string()).collect());
     let mut text = format!(
-        "This is a file of Diego's BBS. Its {} database is neither used nor touched.\n  \
+        "This is a file of Diego's BBS. Its {} database is not touched.\n  \
          used        {used}\n  ignored     {ignored}\n  unknown     {unknown}\n",
         account.database
     );

@@ -121,9 +121,9 @@ impl File {
         self.diego.is_some()
     }
 
-    /// How the log shall look, if the file says it; one that says it wrongly does not pass the check either.
+    /// How the log shall look, if the file says it.
     pub(crate) fn shape(&self) -> Option<Shape> {
-        self.diego.as_ref()?.shape(&self.text)
+        self.diego.as_ref().map(|diego| diego.shape(&self.text))
     }
 
     /// `store` is the directory of the records, where it does not stand in the file. A file of Diego's comes with an account

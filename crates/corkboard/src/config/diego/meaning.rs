@@ -127,7 +127,7 @@ impl<'a> Reading<'a> {
 
     pub(super) fn understood(mut self, store_flag: Option<&Path>, path: &Path) -> Result<Understood, Vec<Problem>> {
         for (key, expected) in REQUIRED {
-            if !self.spoiled.contains(key) && self.is_empty(key) {
+            if self.is_absent(key) {
                 self.note(key, format!("is missing; expected {expected}"));
             }
         }
@@ -145,18 +145,17 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// How the log shall look. `None` if that cannot be understood, which is noted.
-    pub(super) fn shape(&mut self) -> Option<Shape> {
+    /// How the log shall look. What cannot be understood is noted.
+    pub(super) fn shape(&mut self) -> Shape {
         let source = self.text("session_name").unwrap_or_else(|| DEFAULT_SESSION.to_owned());
-        let level = self.read("log_level", |value| values::word(value, LEVELS));
+        let level = self.or("log_level", Level::Info, |value| values::word(value, LEVELS));
         let time = match self.found.get("time_format").map(|at| &self.file[at.clone()]) {
-            Some("0") => Some(TimeFormat::UnixEpoch),
-            Some("1") => Some(TimeFormat::Rfc3339),
-            Some(_) => self.read("time_format", |value| values::word(value, TIME_FORMATS)),
-            None => Some(TimeFormat::UnixEpoch),
+            Some("1") => TimeFormat::Rfc3339,
+            Some("0") | None => TimeFormat::UnixEpoch,
+            Some(_) => self.or("time_format", TimeFormat::UnixEpoch, |value| values::word(value, TIME_FORMATS)),
         };
         let text_bytes_max = self.or("max_data_string_length", 0, values::number);
-        Some(Shape { source, level: level?, time: time?, text_bytes_max: usize::try_from(text_bytes_max).unwrap_or(0) })
+        Shape { source, level, time, text_bytes_max: usize::try_from(text_bytes_max).unwrap_or_default() }
     }
 
     fn config(&mut self, store_flag: Option<&Path>, path: &Path) -> Option<Config> {
@@ -219,12 +218,13 @@ impl<'a> Reading<'a> {
     /// Callbacks are made as the Go BBS makes them: with its body, and with the certificate of the API.
     fn outbound(&mut self, callback_tls: Option<TlsFiles>) -> Outbound {
         let usual = Outbound::default();
-        let auctioneer_tls =
-            self.files(["auctioneer_ca_cert", "auctioneer_client_cert", "auctioneer_client_key"], false);
+        let of_auctioneer = ["auctioneer_ca_cert", "auctioneer_client_cert", "auctioneer_client_key"];
+        let has_auctioneer_files = of_auctioneer.iter().any(|key| !self.is_absent(key));
+        let auctioneer_tls = self.files(of_auctioneer, false);
         let auctioneer_url = self.read("auctioneer_address", values::web_url);
         let auctioneer_require_tls = self.or("auctioneer_require_tls", false, values::boolean);
         match auctioneer_url.as_ref().map(Url::scheme) {
-            Some("https") if self.is_empty("auctioneer_ca_cert") && auctioneer_tls.is_none() => {
+            Some("https") if !has_auctioneer_files => {
                 let what = "begins with https://, which needs auctioneer_ca_cert, auctioneer_client_cert and \
                             auctioneer_client_key";
                 self.note("auctioneer_address", what);
@@ -235,11 +235,12 @@ impl<'a> Reading<'a> {
             }
             _ => {}
         }
-        let has_rep_files = !self.is_empty("rep_ca_cert");
-        let cell_tls = self.files(["rep_ca_cert", "rep_client_cert", "rep_client_key"], false);
+        let of_rep = ["rep_ca_cert", "rep_client_cert", "rep_client_key"];
+        let has_rep_files = of_rep.iter().any(|key| !self.is_absent(key));
+        let cell_tls = self.files(of_rep, false);
         // Newer releases have no such key: where there are certificates, TLS is required.
         let cell_require_tls = self.or("rep_require_tls", has_rep_files, values::boolean);
-        if cell_require_tls && !has_rep_files && cell_tls.is_none() {
+        if cell_require_tls && !has_rep_files {
             self.note("rep_require_tls", "is true, which needs rep_ca_cert, rep_client_cert and rep_client_key");
         }
         Outbound {
@@ -270,7 +271,7 @@ impl<'a> Reading<'a> {
 
     fn store_dir(&mut self, flag: Option<&Path>, path: &Path) -> Option<PathBuf> {
         let of_file = self.text(STORE).map(PathBuf::from);
-        if flag.is_none() && of_file.is_none() && !self.spoiled.contains(STORE) {
+        if flag.is_none() && self.is_absent(STORE) {
             let what = format!(
                 "is missing, and so is --store. The SQL database is not used; records are kept in a directory of this \
                  machine. Say which: `corkboard bbs --config {} --store DIR`, or \"{STORE}\": \"DIR\" in this file",
@@ -315,11 +316,11 @@ impl<'a> Reading<'a> {
     /// Three files or none.
     fn files(&mut self, [ca, cert, key]: [&'static str; 3], are_required: bool) -> Option<TlsFiles> {
         let all = [ca, cert, key];
-        if !are_required && all.iter().all(|key| self.is_empty(key)) {
+        if !are_required && all.iter().all(|key| self.is_absent(key)) {
             return None;
         }
         for key in all {
-            if self.is_empty(key) && !self.spoiled.contains(key) {
+            if self.is_absent(key) {
                 self.note(key, format!("is missing; {ca}, {cert} and {key} belong together", key = all[2]));
             }
         }
@@ -328,9 +329,13 @@ impl<'a> Reading<'a> {
         Some(TlsFiles { ca: ca?, cert: cert?, key: key?, skip_verify: false })
     }
 
-    /// Not there, or nothing in it, which is the same to Go.
+    fn is_absent(&self, key: &str) -> bool {
+        self.is_empty(key) && !self.spoiled.contains(key)
+    }
+
+    /// Nothing that could be read: not there, or nothing in it, which is the same to Go.
     fn is_empty(&self, key: &str) -> bool {
-        self.found.get(key).is_none_or(|at| matches!(&self.file[at.clone()], "\"\"" | "{}"))
+        self.found.get(key).is_none_or(|at| &self.file[at.clone()] == "\"\"")
     }
 
     fn text(&mut self, key: &'static str) -> Option<String> {
@@ -365,16 +370,12 @@ impl<'a> Reading<'a> {
     }
 
     fn note(&mut self, key: &'static str, what: impl Into<String>) {
-        let problem = Problem { key: key.to_owned(), what: what.into(), span: self.found.get(key).cloned() };
-        // The log is asked for twice: before everything else, and with it.
-        if !self.problems.contains(&problem) {
-            self.problems.push(problem);
-        }
+        self.problems.push(Problem { key: key.to_owned(), what: what.into(), span: self.found.get(key).cloned() });
     }
 
     fn account(&self, database: &'static str) -> Account {
         let (mut used, mut ignored) = (Vec::new(), Vec::new());
-        for (key, _, fate) in KEYS.iter().filter(|(key, ..)| self.found.contains_key(key)) {
+        for (key, _, fate) in KEYS.iter().filter(|(key, ..)| !self.is_empty(key)) {
             match fate {
                 Fate::Used => used.push(*key),
                 Fate::Ignored(why) => ignored.push((*key, *why)),
