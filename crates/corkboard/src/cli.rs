@@ -55,7 +55,7 @@ enum Command {
     #[command(after_help = format!(
         "Examples:\n  corkboard config example > board.toml\n  corkboard bbs --config board.toml\n  \
         corkboard bbs -config /var/vcap/jobs/bbs/config/bbs.json --store /var/vcap/store/bbs/board\n\n\
-        The second is the configuration file of Diego's own BBS. Called under the name `bbs`, the program is this command.\n\n\
+        The last is the configuration file of Diego's own BBS. Called under the name `bbs`, the program is this command.\n\n\
         Exit codes, also of up:\n  0  stopped in order\n  3  wrong use\n  5  anything else\n  \
         {EXIT_SHUT_DOWN}  the version of the data forbids this release to touch it; nothing was written, and starting it\n     \
         again changes nothing: start the release of the data\n  \

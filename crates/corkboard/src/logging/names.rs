@@ -9,13 +9,19 @@
 
 use super::lager::Level;
 
-/// The sentence, Diego's name for it without the component, and the level where it is not that of the line.
+/// How a sentence begins, Diego's name for it without the component, and the level where it is not that of the line.
 const DIEGOS: &[(&str, &str, Option<Level>)] = &[
     ("starting under a configuration file of Diego's", "starting", None),
     ("the server is ready", "started", None),
     ("the server has stopped", "exited", None),
     ("the server ended with an error", "exited-with-failure", None),
     ("the configuration cannot be used", "invalid-configuration", Some(Level::Fatal)),
+    ("this node asks Locket for its lock", "locket-lock.started", None),
+    ("this node waits for its lock", "locket-lock.failed-to-acquire-lock", None),
+    ("this node has the lock in Locket", "locket-lock.acquired-lock", None),
+    ("the lock in Locket is lost", "locket-lock.lost-lock", None),
+    ("the lock is given back", "locket-lock.released-lock", None),
+    ("the lock could not be given back", "locket-lock.failed-to-release-lock", None),
 ];
 
 /// More of a sentence is not needed to tell it from others.
@@ -32,7 +38,7 @@ pub(super) fn name(target: &str, sentence: &str, given: Option<&str>) -> Name {
     if let Some(given) = given {
         return Name { message: given.to_owned(), level: None };
     }
-    if let Some((_, name, level)) = DIEGOS.iter().find(|(known, ..)| *known == sentence) {
+    if let Some((_, name, level)) = DIEGOS.iter().find(|(known, ..)| sentence.starts_with(known)) {
         return Name { message: (*name).to_owned(), level: *level };
     }
     let message = match part(target) {

@@ -5,6 +5,7 @@
 mod backup;
 mod cluster;
 mod config;
+mod diego;
 mod durability;
 mod events;
 mod help;

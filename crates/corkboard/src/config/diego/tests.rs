@@ -316,12 +316,18 @@ fn what_is_not_json_is_told_with_its_line() {
         DIR/bbs.json:1: is not JSON: trailing characters
         1 problem; nothing was started"#]],
     );
-    check(&COMPLETE.replace("bbs-uuid-1", "\\ud800"), expect![[r#"
+    check(
+        &COMPLETE.replace("bbs-uuid-1", "\\ud800"),
+        expect![[r#"
         DIR/bbs.json:89: uuid: is text with half a character in it (\ud800 to \udfff come in pairs); expected text
-        1 problem; nothing was started"#]]);
-    check(&COMPLETE.replace("gr\\u00fc", "\\ud800"), expect![[r#"
+        1 problem; nothing was started"#]],
+    );
+    check(
+        &COMPLETE.replace("gr\\u00fc", "\\ud800"),
+        expect![[r#"
         DIR/bbs.json:31: encryption_keys.key-2024_b: is text with half a character in it (\ud800 to \udfff come in pairs)
-        1 problem; nothing was started"#]]);
+        1 problem; nothing was started"#]],
+    );
 }
 
 /// Whatever stands in a value of a key, known or not.
