@@ -3,6 +3,7 @@
 //! Both run until SIGTERM or SIGINT. The first signal stops in order: no new connections, streams are ended, requests in
 //! flight are answered, the store is closed. A second one ends the process at once; what was acknowledged is durable anyway.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -137,6 +138,16 @@ async fn serve_file(args: Bbs, file: &config::File) -> Result<(), Failure> {
     .await
 }
 
+/// Each reason with its keys, in few words: Diego's logs may be set to cut long texts.
+fn by_reason(ignored: &[(&str, &str)]) -> String {
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (key, why) in ignored {
+        reasons.entry(why).or_default().push(key);
+    }
+    let listed: Vec<String> = reasons.iter().map(|(why, keys)| format!("{why}: {}", keys.join(", "))).collect();
+    listed.join("; ")
+}
+
 /// What an operator of Diego would otherwise find out later.
 fn tell(account: &Account, config: &Config) {
     tracing::info!(
@@ -145,8 +156,7 @@ fn tell(account: &Account, config: &Config) {
         "the SQL database is not touched; records are kept in a directory of this machine"
     );
     if !account.ignored.is_empty() {
-        let keys: Vec<String> = account.ignored.iter().map(|(key, why)| format!("{key} ({why})")).collect();
-        tracing::info!(keys = keys.join(", "), "some keys of the configuration mean nothing here");
+        tracing::info!(keys = by_reason(&account.ignored), "some keys of the configuration mean nothing here");
     }
     if !account.unknown.is_empty() {
         tracing::info!(keys = account.unknown.join(", "), "some keys of the configuration are unknown");

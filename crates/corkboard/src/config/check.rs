@@ -100,6 +100,7 @@ impl Reader {
         if is_shared && raw.node.is_none() {
             self.note("node", "is missing; every node that uses the same etcd needs a name of its own");
         }
+        let has_name = raw.node.is_some();
         let node = self.or("node", raw.node, DEFAULT_NODE.to_owned(), text);
         let listen = self.or("listen", raw.listen, DEFAULT_LISTEN, address);
         let health = self.or("health", raw.health, DEFAULT_HEALTH, address);
@@ -116,7 +117,7 @@ impl Reader {
         self.auctioneer(raw.auctioneer.unwrap_or_default(), &mut outbound);
         let cells_file = self.cells(raw.cells.unwrap_or_default(), &mut outbound);
         self.callbacks(raw.callbacks.unwrap_or_default(), tls.as_ref(), &mut outbound);
-        let locket = self.locket(raw.locket, &node);
+        let locket = self.locket(raw.locket, has_name.then_some(&node));
 
         if !has_tls_table && !listen.ip().is_loopback() {
             let what = format!(

@@ -16,7 +16,8 @@ pub(super) const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Reader {
     /// `None` without the table, and when it cannot be understood, which is noted.
-    pub(super) fn locket(&mut self, raw: Option<RawLocket>, node: &str) -> Option<Locket> {
+    /// `node` is the name of this node, if it was given one: to Locket, two nodes with one name are one.
+    pub(super) fn locket(&mut self, raw: Option<RawLocket>, node: Option<&String>) -> Option<Locket> {
         let raw = raw?;
         self.refuse_unknown("locket.", RawLocket::KEYS, &raw.unknown);
         if raw.address.is_none() {
@@ -27,7 +28,11 @@ impl Reader {
             self.note("locket.ca", "is missing, and cert and key too; Locket wants to see a certificate");
         }
         let tls = self.tls_files("locket", raw.ca, raw.cert, raw.key);
-        let owner = self.or("locket.owner", raw.owner, node.to_owned(), text);
+        if raw.owner.is_none() && node.is_none() {
+            let what = "is missing, and so is `node`; nodes that ask the same Locket need a name each";
+            self.note("locket.owner", what);
+        }
+        let owner = self.optional("locket.owner", raw.owner, text).or_else(|| node.cloned());
         let has_time = raw.keepalive_time.is_some();
         let time = self.optional("locket.keepalive_time", raw.keepalive_time, duration);
         let silence = self.optional("locket.keepalive_timeout", raw.keepalive_timeout, duration);
@@ -38,7 +43,7 @@ impl Reader {
             );
         }
         let keepalive = time.map(|time| (time, silence.unwrap_or(KEEPALIVE_TIMEOUT)));
-        Some(Locket { address: address?, tls: tls?, owner, keepalive })
+        Some(Locket { address: address?, tls: tls?, owner: owner?, keepalive })
     }
 }
 

@@ -30,9 +30,10 @@ use Fate::{Ignored, Used};
 use Kind::{Duration, Flag, Group, Keys, Password, Text, TextList, TimeFormat, Whole};
 
 const NO_SQL: Fate = Ignored("no SQL");
-const PULLED: Fate = Ignored("metrics are fetched from the health port");
+const PULLED: Fate = Ignored("metrics are pulled");
+const NOT_LOGGED: Fate = Ignored("never logged");
 const NO_CONSUL: Fate = Ignored("no Consul");
-const LOCKET: Fate = Ignored("Locket is always asked");
+const ALWAYS: Fate = Ignored("always");
 
 /// The key under which this file names the directory of the records. Go does not know it, and passes over it.
 pub(super) const STORE: &str = "corkboard_store";
@@ -48,12 +49,12 @@ pub(super) static KEYS: &[(&str, Kind, Fate)] = &[
     ("auctioneer_client_key", Text, Used),
     ("auctioneer_require_tls", Flag, Used),
     ("ca_file", Text, Used),
-    ("cell_registrations_locket_enabled", Flag, LOCKET),
+    ("cell_registrations_locket_enabled", Flag, ALWAYS),
     ("cert_file", Text, Used),
     ("communication_timeout", Duration, Used),
     ("consul_cluster", Text, NO_CONSUL),
     ("converge_repeat_interval", Duration, Used),
-    ("convergence_workers", Whole, Ignored("convergence has no workers")),
+    ("convergence_workers", Whole, Ignored("not needed")),
     (STORE, Text, Used),
     ("database_connection_string", Password, NO_SQL),
     ("database_driver", Text, NO_SQL),
@@ -61,8 +62,8 @@ pub(super) static KEYS: &[(&str, Kind, Fate)] = &[
     ("db_read_timeout", Duration, NO_SQL),
     ("db_write_timeout", Duration, NO_SQL),
     ("debug_address", Text, Ignored("no debug server")),
-    ("debug_lrp_start_heartbeats", Flag, Ignored("heartbeats are not logged")),
-    ("desired_lrp_creation_timeout", Duration, Ignored("Diego does not use it either")),
+    ("debug_lrp_start_heartbeats", Flag, NOT_LOGGED),
+    ("desired_lrp_creation_timeout", Duration, Ignored("not needed")),
     ("detect_consul_cell_registrations", Flag, NO_CONSUL),
     ("dropsonde_port", Whole, PULLED),
     ("enable_consul_service_registration", Flag, NO_CONSUL),
@@ -70,7 +71,7 @@ pub(super) static KEYS: &[(&str, Kind, Fate)] = &[
     ("encryption_keys", Keys, Used),
     ("expire_completed_task_duration", Duration, Used),
     ("expire_pending_task_duration", Duration, Used),
-    ("generate_suspect_actual_lrps", Flag, Ignored("always")),
+    ("generate_suspect_actual_lrps", Flag, ALWAYS),
     ("health_address", Text, Used),
     ("health_check_failure_threshold", Whole, NO_SQL),
     ("health_check_interval", Duration, NO_SQL),
@@ -78,15 +79,15 @@ pub(super) static KEYS: &[(&str, Kind, Fate)] = &[
     ("key_file", Text, Used),
     ("kick_task_duration", Duration, Used),
     ("listen_address", Text, Used),
-    ("lock_retry_interval", Duration, Ignored("always 1s")),
-    ("lock_ttl", Duration, Ignored("always 15s")),
+    ("lock_retry_interval", Duration, Ignored("fixed")),
+    ("lock_ttl", Duration, Ignored("fixed")),
     ("locket_address", Text, Used),
     ("locket_ca_cert_file", Text, Used),
     ("locket_client_cert_file", Text, Used),
     ("locket_client_keepalive_time", Whole, Used),
     ("locket_client_keepalive_timeout", Whole, Used),
     ("locket_client_key_file", Text, Used),
-    ("locks_locket_enabled", Flag, LOCKET),
+    ("locks_locket_enabled", Flag, ALWAYS),
     ("log_level", Text, Used),
     ("loggregator", Group(LOGGREGATOR), PULLED),
     ("max_data_string_length", Whole, Used),
@@ -94,15 +95,15 @@ pub(super) static KEYS: &[(&str, Kind, Fate)] = &[
     ("max_idle_database_connections", Whole, NO_SQL),
     ("max_open_database_connections", Whole, NO_SQL),
     ("max_task_retries", Whole, Used),
-    ("redact_patterns", TextList, Ignored("secrets are not logged")),
-    ("redact_secrets", Flag, Ignored("secrets are not logged")),
+    ("redact_patterns", TextList, NOT_LOGGED),
+    ("redact_secrets", Flag, NOT_LOGGED),
     ("rep_ca_cert", Text, Used),
     ("rep_client_cert", Text, Used),
     ("rep_client_key", Text, Used),
-    ("rep_client_session_cache_size", Whole, Ignored("sessions are always kept")),
+    ("rep_client_session_cache_size", Whole, ALWAYS),
     ("rep_require_tls", Flag, Used),
     ("report_interval", Duration, PULLED),
-    ("require_ssl", Flag, Ignored("TLS is always on")),
+    ("require_ssl", Flag, ALWAYS),
     ("session_name", Text, Used),
     ("skip_consul_lock", Flag, NO_CONSUL),
     ("sql_ca_cert_file", Text, NO_SQL),

@@ -13,7 +13,7 @@ use site::{SECRETS, Site};
 /// As diego-release starts it: a link called `bbs`, and Go's single dash.
 #[test]
 fn it_runs_unchanged_under_the_name_of_diegos_program() {
-    let site = Site::new(json!({}));
+    let site = Site::new(&json!({}));
     let mut bbs = site.start(&[&format!("-config={}", utf8(&site.file()))]);
     let started = bbs.lines_until("bbs.started");
     // What the start check compares with the owner of the port.
@@ -39,7 +39,7 @@ fn it_runs_unchanged_under_the_name_of_diegos_program() {
 
 #[test]
 fn the_flag_names_the_directory_where_the_file_does_not_and_wins_where_it_does() {
-    let site = Site::new(json!({}));
+    let site = Site::new(&json!({}));
     let other = site.pki.path("other");
     let mut bbs = site.start(&["-config", utf8(&site.file()), "--store", utf8(&other)]);
     bbs.lines_until("bbs.started");
@@ -49,9 +49,27 @@ fn the_flag_names_the_directory_where_the_file_does_not_and_wins_where_it_does()
     assert_eq!(bbs.end().0, Some(0));
 }
 
+/// As Diego's operators change a key: in the file. The flag is remembered, since the file does not have the directory.
+#[test]
+fn a_rotation_reads_the_file_again() {
+    let site = Site::new(&json!({ "corkboard_store": null }));
+    let mut bbs = site.start(&["-config", utf8(&site.file()), "--store", utf8(&site.pki.path("board"))]);
+    let started = bbs.lines_until("bbs.started");
+    let api = format!("https://{}", started.last().unwrap()["data"]["api"].as_str().unwrap());
+    let text = std::fs::read_to_string(site.file()).unwrap();
+    let text = text.replace("\"active_key_label\": \"key-1\"", "\"active_key_label\": \"key_2\"");
+    let changed =
+        text.replace("\"encryption_keys\": {", "\"encryption_keys\": { \"key_2\": \"another one of some length\",");
+    std::fs::write(site.file(), changed).unwrap();
+    let mut rotate = program(&["keys", "rotate", "--watch", "--bbsURL", &api]);
+    let outcome = finish(rotate.args(site.pki.client_flags()));
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    assert!(outcome.stdout.contains("key_2"), "{outcome:?}");
+}
+
 #[test]
 fn what_is_wrong_is_said_on_stderr_and_in_the_log() {
-    let site = Site::new(json!({ "corkboard_store": null, "log_level": "loud", "kick_task_duration": 30 }));
+    let site = Site::new(&json!({ "corkboard_store": null, "log_level": "loud", "kick_task_duration": 30 }));
     let mut bbs = site.start(&["-config", utf8(&site.file())]);
     let lines = bbs.rest();
     let last = lines.last().unwrap();
@@ -79,47 +97,57 @@ fn check(site: &Site, flags: &[&str], expected_code: i32, expected: &Expect) {
 
 #[test]
 fn a_check_says_what_is_used_ignored_and_unknown() {
-    let site = Site::new(json!({ "access_log_path": "/a", "lock_ttl": "15s", "from_the_future": 1 }));
+    let site = Site::new(&json!({ "access_log_path": "/a", "lock_ttl": "15s", "from_the_future": 1 }));
     check(
         &site,
         &[],
         0,
         &expect![[r#"
-        DIR/bbs.json: no problems
-          node        bbs-0
-          API         127.0.0.1:0 (https, client certificates required)
-          health      127.0.0.1:0 (plain http)
-          store       embedded, DIR/board
-          identity    DIR/board.identity
-          migration   online, starts by itself, ends by itself
-          encryption  key key-1 seals, key-1 can be opened; rotation online
-          auctioneer  http://127.0.0.1:1
-          converge    every 30s
-          tasks       offered again after 30s, failed after 30m or more than 3 rejections, deleted 2m after completion
-          locket      127.0.0.1:1, as bbs-0
-          callbacks   how a task ended; it is deleted when the receiver has answered
-        This is a file of Diego's BBS. Its postgres database is not touched.
-          used        active_key_label, auctioneer_address, ca_file, cert_file, corkboard_store, encryption_keys, health_address, key_file, listen_address, locket_address, locket_ca_cert_file, locket_client_cert_file, locket_client_key_file, log_level, session_name, uuid
-          ignored     access_log_path (no access log), database_connection_string (no SQL), database_driver (no SQL), lock_ttl (always 15s), report_interval (metrics are fetched from the health port)
-          unknown     from_the_future
-    "#]],
+            DIR/bbs.json: no problems
+              node        bbs-0
+              API         127.0.0.1:0 (https, client certificates required)
+              health      127.0.0.1:0 (plain http)
+              store       embedded, DIR/board
+              identity    DIR/board.identity
+              migration   online, starts by itself, ends by itself
+              encryption  key key-1 seals, key-1 can be opened; rotation online
+              auctioneer  http://127.0.0.1:1
+              converge    every 30s
+              tasks       offered again after 30s, failed after 30m or more than 3 rejections, deleted 2m after completion
+              locket      127.0.0.1:1, as bbs-0
+              callbacks   how a task ended; it is deleted when the receiver has answered
+            This is a file of Diego's BBS. Its postgres database is not touched.
+              used        active_key_label, auctioneer_address, ca_file, cert_file, corkboard_store, encryption_keys, health_address, key_file, listen_address, locket_address, locket_ca_cert_file, locket_client_cert_file, locket_client_key_file, log_level, session_name, uuid
+              ignored     access_log_path (no access log), database_connection_string (no SQL), database_driver (no SQL), lock_ttl (fixed), report_interval (metrics are pulled)
+              unknown     from_the_future
+        "#]],
     );
 }
 
 #[test]
 fn a_check_takes_the_flag_too() {
-    let site = Site::new(json!({ "corkboard_store": null }));
-    check(&site, &["--store", "/nowhere/board"], 3, &expect![[r#"
+    let site = Site::new(&json!({ "corkboard_store": null }));
+    check(
+        &site,
+        &["--store", "/nowhere/board"],
+        3,
+        &expect![[r#"
         DIR/bbs.json: --store: the directory above, /nowhere, does not exist; create it, or is a disk not mounted?
         1 problem; nothing was started
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn the_flag_is_not_for_our_own_file() {
-    let site = Site::new(json!({}));
+    let site = Site::new(&json!({}));
     std::fs::write(site.file(), "[store]\ndir = \"board\"\n").unwrap();
-    check(&site, &["--store", "other"], 3, &expect![[r#"
+    check(
+        &site,
+        &["--store", "other"],
+        3,
+        &expect![[r#"
         --store is for the configuration file of Diego's BBS, and DIR/bbs.json is one of Corkboard's own: its table [store] says where the records are. Nothing was started
-    "#]]);
+    "#]],
+    );
 }

@@ -24,7 +24,7 @@ pub(super) struct Site {
 
 impl Site {
     /// With the least that the Go BBS starts with, and `changes` to it; `null` takes a key out.
-    pub(super) fn new(changes: Value) -> Self {
+    pub(super) fn new(changes: &Value) -> Self {
         let pki = Pki::new();
         let path = |name: &str| utf8(&pki.path(name)).to_owned();
         let mut file = json!({
