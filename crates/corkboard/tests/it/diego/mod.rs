@@ -97,7 +97,9 @@ fn check(site: &Site, flags: &[&str], expected_code: i32, expected: &Expect) {
 
 #[test]
 fn a_check_says_what_is_used_ignored_and_unknown() {
-    let site = Site::new(&json!({ "access_log_path": "/a", "lock_ttl": "15s", "from_the_future": 1 }));
+    let changes =
+        json!({ "access_log_path": "/a", "lock_ttl": "15s", "from_the_future": 1, "locket_address": "127.0.0.1:1" });
+    let site = Site::new(&changes);
     check(
         &site,
         &[],
