@@ -110,10 +110,10 @@ impl Bbs {
 
 pub(crate) async fn serve(args: Bbs, file: config::File) -> Result<(), Failure> {
     if !file.is_diego() {
-        return serve_file(args, &file).await;
+        return serve_file(args, file).await;
     }
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "starting under a configuration file of Diego's");
-    let outcome = serve_file(args, &file).await;
+    let outcome = serve_file(args, file).await;
     match &outcome {
         Ok(()) => tracing::info!("the server has stopped"),
         Err(failure @ Failure::Config(_)) => tracing::error!(error = %failure, "the configuration cannot be used"),
@@ -122,8 +122,10 @@ pub(crate) async fn serve(args: Bbs, file: config::File) -> Result<(), Failure> 
     outcome
 }
 
-async fn serve_file(args: Bbs, file: &config::File) -> Result<(), Failure> {
+async fn serve_file(args: Bbs, file: config::File) -> Result<(), Failure> {
     let (mut config, account) = file.check(args.store.as_deref())?;
+    // It may hold keys, and nobody needs it any more.
+    drop(file);
     config.rollback_on_drain_to = args.drain.rollback_on_drain_to_version.or(config.rollback_on_drain_to);
     let Some(account) = account else {
         return run(config, |ready| {
@@ -133,7 +135,9 @@ async fn serve_file(args: Bbs, file: &config::File) -> Result<(), Failure> {
     };
     tell(&account, &config);
     run(config, |ready| {
-        tracing::info!(api = %ready.api, health = %ready.health, records = ready.records, quarantined = ready.quarantined, "the server is ready");
+        let (api, health) = (ready.api, ready.health);
+        let (records, quarantined) = (ready.records, ready.quarantined);
+        tracing::info!(%api, %health, records, quarantined, "the server is ready");
     })
     .await
 }

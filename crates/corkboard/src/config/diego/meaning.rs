@@ -1,7 +1,7 @@
 //! From the members of Diego's file to a [`Config`], or everything that is wrong with them.
 //!
 //! What the Go BBS refuses to start with is refused here too, so that a file which was changed still serves for the way
-//! back. What is missing and has a default there has the one that diego-release renders. Nothing is read from disk here.
+//! back. What may be left out has the default of our own file. Nothing is read from disk here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -150,8 +150,8 @@ impl<'a> Reading<'a> {
         let source = self.text("session_name").unwrap_or_else(|| DEFAULT_SESSION.to_owned());
         let level = self.or("log_level", Level::Info, |value| values::word(value, LEVELS));
         let time = match self.found.get("time_format").map(|at| &self.file[at.clone()]) {
-            Some("1") => TimeFormat::Rfc3339,
-            Some("0") | None => TimeFormat::UnixEpoch,
+            Some("1" | "\"1\"") => TimeFormat::Rfc3339,
+            Some("0" | "\"0\"") | None => TimeFormat::UnixEpoch,
             Some(_) => self.or("time_format", TimeFormat::UnixEpoch, |value| values::word(value, TIME_FORMATS)),
         };
         let text_bytes_max = self.or("max_data_string_length", 0, values::number);

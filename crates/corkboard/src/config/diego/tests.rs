@@ -146,7 +146,7 @@ fn cells_are_called_with_tls_as_the_release_would() {
 }
 
 #[test]
-fn what_is_missing_has_the_values_of_the_release() {
+fn what_may_be_missing_has_a_default() {
     let pki = Pki::new();
     let optional = [
         "advertise_url",
@@ -179,7 +179,7 @@ fn the_log_is_known_before_the_rest_and_whatever_the_rest_is() {
     let usual = ("bbs".to_owned(), Level::Info, TimeFormat::UnixEpoch, 0);
     assert_eq!(shape("{}"), usual);
     assert_eq!(shape("{\"log_level\":7,\"time_format\":\"noon\",\"session_name\":\"\"}"), usual);
-    assert_eq!(shape("{\"log_level\":\"debug\",\"time_format\":\"0\"}").1, Level::Debug);
+    assert_eq!(shape("{\"log_level\":\"debug\",\"time_format\":\"1\"}").2, TimeFormat::Rfc3339);
 }
 
 #[test]
