@@ -7,6 +7,7 @@ mod clients;
 mod cluster;
 mod config;
 mod corpus;
+mod diego;
 mod durability;
 mod events;
 mod help;

@@ -153,7 +153,8 @@ async fn write(site: &Site, moment: &str) -> Vec<(Route, String)> {
                 api::encode(models::CreateDesiredLrpRequest09 { desired_lrp: Some(lrp(&guid, NEW_DOMAIN)) })
             }
             Some("CreateDesiredLRPRequest") => {
-                let (mutable, immutable) = api::revision::halves(lrp(&guid, NEW_DOMAIN));
+                let mutable = models::MutableDesiredLrp { process_guid: guid.clone(), instances: 2, ..Default::default() };
+                let immutable = api::revision::immutable_half(lrp(&guid, NEW_DOMAIN));
                 api::encode(models::CreateDesiredLrpRequest {
                     mutable_desired_lrp: Some(mutable),
                     immutable_desired_lrp: Some(immutable),

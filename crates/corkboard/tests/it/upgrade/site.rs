@@ -76,6 +76,10 @@ impl Site {
         Self { dir: TempDir::new().unwrap(), api: free_port(), health: free_port(), lives, child: None }
     }
 
+    pub(crate) fn api(&self) -> SocketAddr {
+        self.api
+    }
+
     pub(crate) fn store_dir(&self) -> PathBuf {
         self.dir.path().join("board")
     }
