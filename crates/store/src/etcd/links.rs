@@ -438,7 +438,8 @@ fn is_mistrust(why: &str) -> bool {
 fn with_advice(url: &str, why: String) -> String {
     let says = |texts: &[&str]| texts.iter().any(|text| why.contains(text));
     if url.starts_with("https://") {
-        if says(&["handshake eof", "corrupt message"]) {
+        // A member that closes while we still speak resets the line; on a line that was once good, more is said than that.
+        if says(&["handshake eof", "corrupt message"]) || why.starts_with("Connection reset by peer") {
             return format!("{why}; if this member does not speak TLS, its endpoint begins with http://");
         }
     } else if says(&["broken pipe", "connection closed", "connection reset", "reset by peer"]) {
