@@ -34,14 +34,54 @@ pub struct Census {
     /// The same for the head of every answer.
     server_header: HeaderValue,
     since_ns: AtomicI64,
-    clients: RwLock<HashMap<Key, Arc<Client>>>,
+    known: RwLock<Known>,
 }
 
-/// The text by which a client is recognised, so that it is understood only once.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Key {
-    Header(Box<str>),
-    Agent(Box<str>),
+/// Clients by what they say of themselves, byte for byte: one that was met is recognised without being understood anew, and
+/// without a copy.
+#[derive(Debug, Default)]
+struct Known {
+    by_header: HashMap<Box<[u8]>, Arc<Client>>,
+    by_agent: HashMap<Box<[u8]>, Arc<Client>>,
+}
+
+/// What a request says of its sender.
+#[derive(Clone, Copy, Debug)]
+enum Said<'a> {
+    Header(&'a [u8]),
+    Agent(&'a [u8]),
+}
+
+impl Known {
+    fn all(&self) -> impl Iterator<Item = &Arc<Client>> {
+        self.by_header.values().chain(self.by_agent.values())
+    }
+
+    fn get(&self, said: Said<'_>) -> Option<&Arc<Client>> {
+        match said {
+            Said::Header(text) => self.by_header.get(text),
+            Said::Agent(text) => self.by_agent.get(text),
+        }
+    }
+
+    /// When there are too many, the one that was silent for longest makes room.
+    fn add(&mut self, said: Said<'_>, client: Arc<Client>) -> Arc<Client> {
+        if let Some(known) = self.get(said) {
+            return known.clone();
+        }
+        if self.by_header.len() + self.by_agent.len() >= CLIENTS_MAX
+            && let Some(silent) = self.all().min_by_key(|client| client.last_ns.load(Relaxed)).cloned()
+        {
+            self.by_header.retain(|_, client| !Arc::ptr_eq(client, &silent));
+            self.by_agent.retain(|_, client| !Arc::ptr_eq(client, &silent));
+        }
+        let (clients, text) = match said {
+            Said::Header(text) => (&mut self.by_header, text),
+            Said::Agent(text) => (&mut self.by_agent, text),
+        };
+        clients.insert(text.into(), client.clone());
+        client
+    }
 }
 
 #[derive(Debug)]
@@ -86,7 +126,7 @@ impl Census {
     pub fn new(server: Version, now_ns: Nanos) -> Arc<Self> {
         let server_header = HeaderValue::try_from(server.to_string());
         let server_header = server_header.expect("numbers with dots between them can stand in a header");
-        Arc::new(Self { server, server_header, since_ns: AtomicI64::new(now_ns), clients: RwLock::default() })
+        Arc::new(Self { server, server_header, since_ns: AtomicI64::new(now_ns), known: RwLock::default() })
     }
 
     pub fn server_header(&self) -> HeaderValue {
@@ -95,7 +135,7 @@ impl Census {
 
     /// Forgets everybody: what was seen before is not what this node has seen as master.
     pub fn begin(&self, now_ns: Nanos) {
-        self.clients.write().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Known::default();
         self.since_ns.store(now_ns, Relaxed);
     }
 
@@ -118,29 +158,22 @@ impl Census {
     }
 
     fn client(&self, caller: Caller<'_>, now_ns: Nanos) -> Result<Arc<Client>, NotAClient> {
-        let key = key(caller)?;
-        if let Some(known) = self.clients.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        let said = said(caller)?;
+        if let Some(known) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(said) {
             return Ok(known.clone());
         }
-        let client = Arc::new(self.meet(&key, now_ns)?);
-        let mut clients = self.clients.write().unwrap_or_else(PoisonError::into_inner);
-        if clients.len() >= CLIENTS_MAX && !clients.contains_key(&key) {
-            let silent = clients.iter().min_by_key(|(_, client)| client.last_ns.load(Relaxed));
-            if let Some(silent) = silent.map(|(key, _)| key.clone()) {
-                clients.remove(&silent);
-            }
-        }
-        Ok(clients.entry(key).or_insert(client).clone())
+        let client = Arc::new(self.meet(said, now_ns)?);
+        Ok(self.known.write().unwrap_or_else(PoisonError::into_inner).add(said, client))
     }
 
-    fn meet(&self, key: &Key, now_ns: Nanos) -> Result<Client, NotAClient> {
-        let (name, version, verdict) = match key {
-            Key::Header(text) => {
-                let id: ClientId = text.parse()?;
+    fn meet(&self, said: Said<'_>, now_ns: Nanos) -> Result<Client, NotAClient> {
+        let (name, version, verdict) = match said {
+            Said::Header(text) => {
+                let id: ClientId = std::str::from_utf8(text).map_err(|_| NotAClient)?.parse()?;
                 let verdict = version::admit(&id, self.server);
                 (id.name, Some(id.version), verdict)
             }
-            Key::Agent(text) => (text.to_string(), None, Ok(())),
+            Said::Agent(text) => (shown(text), None, Ok(())),
         };
         Ok(Client {
             name,
@@ -156,9 +189,9 @@ impl Census {
 
     /// Everybody, the one that was heard last first.
     pub fn report(&self) -> ClientList {
-        let clients = self.clients.read().unwrap_or_else(PoisonError::into_inner);
-        let mut listed: Vec<ListedClient> = clients.values().map(|client| client.listed(self.server)).collect();
-        drop(clients);
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let mut listed: Vec<ListedClient> = known.all().map(|client| client.listed(self.server)).collect();
+        drop(known);
         listed.sort_by(|a, b| b.last_seen_ns.cmp(&a.last_seen_ns).then_with(|| a.name.cmp(&b.name)));
         ClientList {
             server_version: self.server.to_string(),
@@ -169,20 +202,23 @@ impl Census {
     }
 }
 
-/// Text from outside is shown later, so it is cut and freed of what a terminal might act upon.
-fn key(caller: Caller<'_>) -> Result<Key, NotAClient> {
-    if let Some(header) = caller.header {
-        let text = std::str::from_utf8(header).map_err(|_| NotAClient)?;
-        return if text.len() > CLIENT_BYTES_MAX { Err(NotAClient) } else { Ok(Key::Header(text.into())) };
+fn said(caller: Caller<'_>) -> Result<Said<'_>, NotAClient> {
+    match caller.header {
+        Some(header) if header.len() > CLIENT_BYTES_MAX => Err(NotAClient),
+        Some(header) => Ok(Said::Header(header)),
+        None => {
+            let agent = caller.agent.unwrap_or_default();
+            Ok(Said::Agent(agent.get(..CLIENT_BYTES_MAX).unwrap_or(agent)))
+        }
     }
-    let agent = caller.agent.unwrap_or_default();
-    let shown = agent.iter().take(CLIENT_BYTES_MAX).map(|byte| match byte {
-        b' '..=b'~' => char::from(*byte),
-        _ => '?',
-    });
-    let shown: String = shown.collect();
-    let shown = shown.trim();
-    Ok(Key::Agent(if shown.is_empty() { NAMELESS.into() } else { shown.into() }))
+}
+
+/// Text from outside goes to a terminal later, so it is freed of what one might act upon.
+fn shown(agent: &[u8]) -> String {
+    let text: String =
+        agent.iter().map(|byte| if (b' '..=b'~').contains(byte) { char::from(*byte) } else { '?' }).collect();
+    let text = text.trim();
+    if text.is_empty() { NAMELESS.to_owned() } else { text.to_owned() }
 }
 
 impl Client {
