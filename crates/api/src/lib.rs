@@ -14,6 +14,7 @@ pub mod decode;
 pub mod errors;
 pub mod event;
 pub mod json;
+pub mod rep;
 pub mod revision;
 pub mod routes;
 pub mod sse;
