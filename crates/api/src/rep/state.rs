@@ -47,10 +47,10 @@ shape! {
 ///
 /// Providers of a type that we do not know are forgotten when read: such a cell does not offer that scheme. Diego's
 /// auctioneer would crash on them, so none must ever be sent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct RootfsProviders(pub BTreeMap<String, RootfsProvider>);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum RootfsProvider {
     /// Anything under this scheme.
     Arbitrary,
