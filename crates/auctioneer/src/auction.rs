@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use api::client::Client;
 use api::rep::Work;
-use futures_util::future::{Either, select};
 use model::{Cell, CellId};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -29,6 +28,8 @@ use crate::report::Reports;
 const ROUNDS_MAX: usize = 4;
 /// How long to wait before the state server is asked for its cells again.
 const CELLS_PAUSE: Duration = Duration::from_secs(1);
+/// How long its answer is waited for when the auctioneer is to stop.
+const CELLS_GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Auctioneer {
@@ -51,7 +52,7 @@ impl Auctioneer {
                 trace = self.queue.some() => trace,
                 _ = stop.wait_for(|stop| *stop) => return,
             };
-            let Some(cells) = self.list_cells(&trace, &mut stop).await else {
+            let Some(cells) = self.list_cells(&trace, &stop).await else {
                 tracing::warn!(
                     left = self.queue.len(),
                     "the auctioneer stops while the state server does not list its cells; convergence asks again for what waits"
@@ -62,10 +63,15 @@ impl Auctioneer {
         }
     }
 
-    /// Asks until there is an answer; while it is to stop, once.
-    async fn list_cells(&self, trace: &str, stop: &mut watch::Receiver<bool>) -> Option<Vec<Cell>> {
+    /// Asks until there is an answer; while it is to stop, once and not for long.
+    async fn list_cells(&self, trace: &str, stop: &watch::Receiver<bool>) -> Option<Vec<Cell>> {
+        let bbs = traced(&self.bbs, trace);
         loop {
-            match traced(&self.bbs, trace).cells().await {
+            let listed = tokio::select! {
+                listed = bbs.cells() => listed,
+                () = stopped_for(stop.clone(), CELLS_GRACE) => return None,
+            };
+            match listed {
                 Ok(presences) => {
                     let cells: HashMap<CellId, Cell> = presences.into_iter().filter_map(known).collect();
                     let cells: Vec<Cell> = cells.into_values().collect();
@@ -77,10 +83,9 @@ impl Auctioneer {
                     tracing::warn!(%error, waiting, "the state server does not list its cells; asking again");
                 }
             }
-            let stopping = std::pin::pin!(stop.wait_for(|stop| *stop));
-            let pause = std::pin::pin!(tokio::time::sleep(CELLS_PAUSE));
-            if let Either::Left(_) = select(stopping, pause).await {
-                return None;
+            tokio::select! {
+                () = tokio::time::sleep(CELLS_PAUSE) => {}
+                () = stopped_for(stop.clone(), Duration::ZERO) => return None,
             }
         }
     }
@@ -155,6 +160,12 @@ impl Auctioneer {
         });
         gather(sending.collect(), self.workers).await.into_iter().flatten().collect()
     }
+}
+
+/// Ends so long after the auctioneer was told to stop.
+async fn stopped_for(mut stop: watch::Receiver<bool>, time: Duration) {
+    let _ = stop.wait_for(|stop| *stop).await;
+    tokio::time::sleep(time).await;
 }
 
 /// A cell that can take part, and its state.

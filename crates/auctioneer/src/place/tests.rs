@@ -296,7 +296,7 @@ fn strange_numbers_are_survived() {
         "task t memory=2147483647 disk=2147483647\n lrp app/0 memory=2147483647",
         expect![[r#"
             a: task t
-            app/0: insufficient resources: disk, memory
+            app/0: insufficient resources: memory
         "#]],
     );
 }
