@@ -60,6 +60,7 @@ impl Auctioneer {
                 return;
             };
             self.auction(&cells, &trace).await;
+            self.queue.finished();
         }
     }
 

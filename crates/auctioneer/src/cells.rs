@@ -47,7 +47,7 @@ pub(crate) enum CallError {
     Address,
     #[error("the answer has status {status}")]
     Status { status: u16 },
-    #[error("the answer is not the JSON that was expected: {0}")]
+    #[error("the answer is not the JSON that was expected")]
     Json(#[from] serde_json::Error),
     #[error("the answer broke off or is too long: {0}")]
     Body(Box<dyn std::error::Error + Send + Sync>),

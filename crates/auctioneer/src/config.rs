@@ -49,7 +49,9 @@ pub struct Limits {
     /// All bodies that are being read.
     pub bodies_bytes_max: usize,
     pub connections_max: usize,
-    pub header_timeout: Duration,
+    /// How long a connection may stay without the head of a request. Go's clients close theirs after 90 seconds, and to be
+    /// faster than them would cost them requests.
+    pub idle_timeout: Duration,
     pub body_timeout: Duration,
     pub handshake_timeout: Duration,
     /// How long a stop may take: answers, the auctions for what was accepted, and their results.
@@ -81,7 +83,7 @@ impl Default for Limits {
             body_bytes_max: 64 * 1024 * 1024,
             bodies_bytes_max: 256 * 1024 * 1024,
             connections_max: 1024,
-            header_timeout: Duration::from_secs(90),
+            idle_timeout: Duration::from_secs(120),
             body_timeout: Duration::from_secs(30),
             handshake_timeout: Duration::from_secs(10),
             drain_timeout: Duration::from_secs(30),

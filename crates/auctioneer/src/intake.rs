@@ -37,7 +37,7 @@ pub(crate) struct Intake {
 /// Why a request was not accepted.
 #[derive(Debug, thiserror::Error)]
 enum Refusal {
-    #[error("{0}")]
+    #[error(transparent)]
     Json(#[from] serde_json::Error),
     #[error("the body of the request broke off: {0}")]
     Broken(Box<dyn std::error::Error + Send + Sync>),

@@ -5,6 +5,7 @@
 //! still wants a place at its next convergence.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::rep::{Lrp, Task};
@@ -17,6 +18,8 @@ use crate::place::{Batch, Start};
 pub(crate) struct Queue {
     waiting: Mutex<Taken>,
     added: Notify,
+    /// What an auction took and has not finished with.
+    in_hand: AtomicUsize,
     starts_max: usize,
     metrics: Arc<Metrics>,
 }
@@ -63,7 +66,7 @@ impl Key {
 
 impl Queue {
     pub(crate) fn new(starts_max: usize, metrics: Arc<Metrics>) -> Self {
-        Self { waiting: Mutex::default(), added: Notify::new(), starts_max, metrics }
+        Self { waiting: Mutex::default(), added: Notify::new(), in_hand: AtomicUsize::new(0), starts_max, metrics }
     }
 
     /// Adds what does not wait yet, or nothing.
@@ -105,13 +108,25 @@ impl Queue {
         }
     }
 
+    /// Everything that waits. [`Queue::finished`] is to be called when all of it was placed or reported.
     pub(crate) fn take(&self) -> Taken {
+        let taken = std::mem::take(&mut *self.lock());
         self.metrics.waiting.set(0);
-        std::mem::take(&mut *self.lock())
+        self.in_hand.store(taken.traces.len(), Ordering::Relaxed);
+        taken
+    }
+
+    pub(crate) fn finished(&self) {
+        self.in_hand.store(0, Ordering::Relaxed);
     }
 
     pub(crate) fn len(&self) -> usize {
         self.lock().traces.len()
+    }
+
+    /// What was accepted and is neither placed nor reported, as far as anybody knows.
+    pub(crate) fn unfinished(&self) -> usize {
+        self.len() + self.in_hand.load(Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
@@ -148,8 +163,10 @@ mod tests {
         assert_eq!(lrps, [(0, 1), (1, 3), (1, 5)]);
         assert_eq!(taken.batch.tasks.len(), 1);
         assert_eq!(&*taken.traces[&Key::Lrp("a".into(), 1)], "two");
-        assert_eq!(queue.len(), 0);
+        assert_eq!((queue.len(), queue.unfinished()), (0, 4));
+        queue.finished();
         add(&queue, [lrp("a", 0, 1)], "three").unwrap();
+        assert_eq!(queue.unfinished(), 1);
         assert_eq!(&*queue.some().await, "three");
     }
 

@@ -99,12 +99,15 @@ pub async fn run(
         seeds: Seeds::new(config.seed),
     };
     let intake = Arc::new(Intake::new(queue.clone(), metrics.clone(), config.limits));
-    let active = Active { queue, limits: config.limits };
+    let active = Active { queue: queue.clone(), limits: config.limits };
     tracing::info!(address = %api, tls = tls.is_some(), "this auctioneer is the active one");
     let serve = |stop| door::serve(listener, tls, intake, config.limits, stop);
     ready(Ready { api, health });
     let ended = tokio::select! {
-        why = lock.lost() => Err(RunError::LockLost { why }),
+        why = lock.lost() => {
+            tracing::warn!(why, unfinished = queue.unfinished(), "the lock was lost; what was accepted is left to convergence");
+            Err(RunError::LockLost { why })
+        }
         ended = active.run(serve, auctioneer, stop) => ended,
     };
     metrics.lock_held.set(0);
@@ -146,7 +149,7 @@ impl Active {
             Ok(Some(Err(_))) => return Err(RunError::Defect),
             Ok(_) => {}
             Err(_) => tracing::warn!(
-                waiting = self.queue.len(),
+                unfinished = self.queue.unfinished(),
                 "an auction did not end in time and is cut off; convergence asks again for what was not placed"
             ),
         }

@@ -122,3 +122,43 @@ pub(super) fn shown(outcome: &Outcome) -> String {
     }
     text
 }
+
+pub(super) struct Recorded {
+    pub(super) offers: Vec<Offer>,
+    pub(super) batch: Batch,
+    pub(super) settings: Settings,
+    pub(super) decisions: Vec<String>,
+}
+
+/// One line of `diego.jsonl`.
+pub(super) fn recorded(line: &str) -> Recorded {
+    let line: serde_json::Value = serde_json::from_str(line).unwrap();
+    let states: Vec<CellState> = serde_json::from_str(&line["Cells"].to_string()).unwrap();
+    let offers = states.into_iter().map(|state| Offer { cell: CellId::parse(&state.cell_id).unwrap(), state });
+    let weight = |name| line["Settings"][name].as_f64().unwrap();
+    Recorded {
+        offers: offers.collect(),
+        batch: Batch {
+            lrps: serde_json::from_str(&line["LRPs"].to_string()).unwrap(),
+            tasks: serde_json::from_str(&line["Tasks"].to_string()).unwrap(),
+        },
+        settings: Settings {
+            starting_container_weight: weight("starting_container_weight"),
+            starting_container_count_max: line["Settings"]["starting_container_count_max"].as_u64().unwrap(),
+            bin_pack_first_fit_weight: weight("bin_pack_first_fit_weight"),
+        },
+        decisions: serde_json::from_str(&line["Outcome"].to_string()).unwrap(),
+    }
+}
+
+/// An outcome as it is recorded: sorted, a line for each start.
+pub(super) fn decisions(outcome: &Outcome) -> Vec<String> {
+    let mut lines: Vec<String> =
+        outcome.failed.iter().map(|Failed { start, reason }| format!("{start}: {reason}")).collect();
+    for Placed { cell, work } in &outcome.placed {
+        lines.extend(work.lrps.iter().map(|lrp| format!("{} -> {cell}", Start::Lrp(lrp.clone()))));
+        lines.extend(work.tasks.iter().map(|task| format!("{} -> {cell}", Start::Task(task.clone()))));
+    }
+    lines.sort_unstable();
+    lines
+}
