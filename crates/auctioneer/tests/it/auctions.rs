@@ -213,6 +213,45 @@ async fn a_state_server_that_does_not_list_its_cells_is_asked_again() {
     assert_eq!(cell.started().await, "app/0");
 }
 
+/// Requests and auctions at the same time, and a stop in the middle: every start is sent to one cell, once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_or_doubled_in_a_crowd() {
+    const REQUESTS: i32 = 40;
+    let mut cells = Vec::new();
+    for at in 0..12 {
+        let cell = Cell::start(&format!("cell-{at}")).await;
+        cell.change(|state| (state.zone, state.available.containers) = (format!("z{}", at % 3), 100_000));
+        cells.push(cell);
+    }
+    let mut world = World::with(&cells.iter().collect::<Vec<_>>()).await;
+    let client = |app: usize| {
+        let world = &world;
+        async move {
+            for request in 0..REQUESTS {
+                let (first, second) = (2 * request, 2 * request + 1);
+                let body = format!(
+                    r#"[{{"process_guid":"app-{app}","domain":"d","indices":[{first},{second}],"RootFs":"preloaded:s"}}]"#
+                );
+                assert_eq!(world.post("/v1/lrps", "", body).await, "202 {}");
+            }
+        }
+    };
+    futures_util::future::join_all((0..8).map(client)).await;
+    world.stop().await.unwrap();
+    let mut sent: Vec<String> = Vec::new();
+    for cell in &mut cells {
+        while let Some(starts) = cell.started_so_far() {
+            sent.extend(starts.split(' ').map(str::to_owned));
+        }
+    }
+    sent.sort_unstable();
+    let mut asked: Vec<String> =
+        (0..8).flat_map(|app| (0..2 * REQUESTS).map(move |index| format!("app-{app}/{index}"))).collect();
+    asked.sort_unstable();
+    assert_eq!(sent, asked);
+    assert_eq!(world.bbs.heard_so_far(), Vec::<String>::new());
+}
+
 /// Thousands of reports to a server that does not answer would hold up the next auction for nothing.
 #[tokio::test]
 async fn a_state_server_that_takes_no_reports_is_not_told_everything() {

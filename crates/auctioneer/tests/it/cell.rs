@@ -105,16 +105,25 @@ impl Cell {
 
     /// The starts in the next work, sorted.
     pub(crate) async fn started(&mut self) -> String {
-        let work: Work = serde_json::from_str(&self.work().await.1).unwrap();
-        let lrps = work.lrps.iter().map(|lrp| format!("{}/{}", lrp.process_guid, lrp.index));
-        let mut starts: Vec<_> = lrps.chain(work.tasks.iter().map(|task| task.task_guid.clone())).collect();
-        starts.sort_unstable();
-        starts.join(" ")
+        starts_in(&self.work().await.1)
+    }
+
+    /// The starts in the next work that is here already.
+    pub(crate) fn started_so_far(&mut self) -> Option<String> {
+        self.work.try_recv().ok().map(|(_, body)| starts_in(&body))
     }
 
     pub(crate) fn got_nothing(&mut self) -> bool {
-        self.work.try_recv().is_err()
+        self.started_so_far().is_none()
     }
+}
+
+fn starts_in(body: &str) -> String {
+    let work: Work = serde_json::from_str(body).unwrap();
+    let lrps = work.lrps.iter().map(|lrp| format!("{}/{}", lrp.process_guid, lrp.index));
+    let mut starts: Vec<_> = lrps.chain(work.tasks.iter().map(|task| task.task_guid.clone())).collect();
+    starts.sort_unstable();
+    starts.join(" ")
 }
 
 impl Played {
