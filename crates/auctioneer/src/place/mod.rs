@@ -3,9 +3,9 @@
 //! Promise: nothing is placed where it does not fit or is not welcome; every start is either placed once or has failed with
 //! a reason; the same cells, starts, settings and seed give the same placements.
 //!
-//! Starts are decided one by one, in the order of [`order`], and each choice is subtracted from what its cell has left, so
-//! later choices see it. Choosing is Diego's: the lowest score wins ([`candidate`]), and instances of one app go to the zone
-//! that has fewest of them ([`floor`]). Texts of failures are Diego's too ([`Reason`]).
+//! Starts are decided one by one, in the order of `order.rs`, and each choice is subtracted from what its cell has left, so
+//! later choices see it. Choosing is Diego's: the lowest score wins (`candidate.rs`), and instances of one app go to the zone
+//! that has fewest of them (`floor.rs`). Texts of failures are Diego's too ([`Reason`]).
 //!
 //! Different from Diego's, on purpose, while a test holds recorded decisions of Diego's scheduler against ours:
 //!
