@@ -16,6 +16,7 @@ pub mod errors;
 pub mod event;
 pub mod json;
 pub mod locket;
+pub mod rep;
 pub mod revision;
 pub mod routes;
 pub mod sse;
