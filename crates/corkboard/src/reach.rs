@@ -156,7 +156,8 @@ impl ReachFlags {
             }
             _ => return Err(ReachError::Url { url: address.url }),
         };
-        let client = Client::new(ClientConfig { url: address.url.clone(), tls, timeout, trace_id: Some(trace_id) })?;
+        let once = ClientConfig::once(&address.url, timeout);
+        let client = Client::new(ClientConfig { tls, trace_id: Some(trace_id), ..once })?;
         Ok((client, address))
     }
 }
@@ -166,12 +167,8 @@ pub(crate) fn health_client(url: String, trace_id: String) -> Result<(Client, Ad
     if Url::parse(&url).map_or(true, |url| url.scheme() != "http") {
         return Err(ReachError::Health { url });
     }
-    let client = Client::new(ClientConfig {
-        url: url.clone(),
-        tls: None,
-        timeout: Some(HEALTH_TIMEOUT),
-        trace_id: Some(trace_id),
-    })?;
+    let once = ClientConfig::once(&url, Some(HEALTH_TIMEOUT));
+    let client = Client::new(ClientConfig { trace_id: Some(trace_id), ..once })?;
     Ok((client, Address { url, origin: Origin::Health }))
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api::Route;
 use api::client::Subscription;
 use api::event::EventPayload;
 use api::models::{DesiredLrp, DesiredLrpUpdate, EnvironmentVariable};
@@ -53,8 +54,8 @@ async fn the_oldest_streams_show_the_oldest_shape() {
     let server = Server::start().await;
     let client = server.client();
     let mut streams = [
-        client.subscribe_to_events_r0(Default::default()).await.unwrap(),
-        client.subscribe_to_instance_events_r0(Default::default()).await.unwrap(),
+        client.subscribe(Route::EventStreamR0, Default::default()).await.unwrap(),
+        client.subscribe(Route::LrpInstanceEventStreamR0, Default::default()).await.unwrap(),
     ];
     let lrp = DesiredLrp { start_timeout_ms: 90_500, ..samples::lrp("p", 0) };
     client.desire_lrp(lrp).await.unwrap();
@@ -63,7 +64,7 @@ async fn the_oldest_streams_show_the_oldest_shape() {
         let shown = created.desired_lrp.unwrap();
         assert_eq!((shown.start_timeout_ms, shown.deprecated_start_timeout_s), (90_500, 90));
     }
-    let mut tasks = client.subscribe_to_task_events_r0(Default::default()).await.unwrap();
+    let mut tasks = client.subscribe(Route::TaskEventStreamR0, Default::default()).await.unwrap();
     client.desire_task("t", "d", samples::task()).await.unwrap();
     assert_eq!(tasks.next().await.unwrap().unwrap().name, "task_created");
 }
