@@ -10,6 +10,8 @@
 //!   [`Executor::list`] with what they were doing, or completed with the reason why they are not.
 //! - Nothing here waits for a container to end. Stopping and deleting begin something, and events tell what came of it.
 
+pub mod simulated;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
