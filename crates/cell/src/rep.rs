@@ -43,7 +43,7 @@ use self::evacuation::Evacuation;
 use self::metrics::Metrics;
 use self::network::Network;
 use self::reconcile::{Ended, Reconciler, Traces, delete_all};
-use crate::executor::Executor;
+use crate::executor::{ContainerGuid, Executor};
 use crate::presence::{self, Presence, Rhythm};
 
 /// Wishes for a look that have not been heard yet. What does not fit is found by the next comparison of everything.
@@ -106,102 +106,169 @@ pub async fn run(
     let tls = config.server_tls()?;
     let (network, network_address) = listen("network", config.listen).await?;
     let (admin, admin_address) = listen("admin", config.listen_admin).await?;
-    let scheme = if tls.is_some() { "https" } else { "http" };
-    let rep_url = config.rep_url.clone().unwrap_or_else(|| format!("{scheme}://{network_address}"));
-    let rep_address = config.rep_address.clone().unwrap_or_else(|| rep_url.clone());
+    let addresses = Ready { network: network_address, admin: admin_address };
+    let cell = Cell::begin(config, parts, tls, (network, admin), addresses);
+    tracing::info!(cell = %cell.config.cell_id, ?addresses, "the cell is open");
+    ready(addresses);
+    cell.run(evacuate, stop).await
+}
 
-    let config = Arc::new(config);
-    let Parts { bbs, executor, presence, clock } = parts;
-    let bbs = bbs.with_retry(Retry { rounds_max: ROUNDS_MAX, ..Retry::default() }).with_timeout(Some(config.times.call));
-    let metrics = Metrics::new();
-    let evacuation = Arc::new(Evacuation::new(config.times.evacuation));
-    let traces = Arc::new(Traces::default());
-    let (nudges, nudged) = mpsc::channel(NUDGES_MAX);
-    let (close, closed) = watch::channel(false);
-
-    let carrier = Carrier {
-        executor: executor.clone(),
-        cell: config.cell_id.clone(),
-        zone: config.zone.clone(),
-        prefer_instance_address: config.prefer_instance_address,
-        metrics: metrics.clone(),
-    };
-    let (end_loop, loop_ended) = watch::channel(false);
-    let reconciler = Reconciler {
-        bbs,
-        carrier: Arc::new(carrier),
-        executor: executor.clone(),
-        evacuation: evacuation.clone(),
-        metrics: metrics.clone(),
-        clock: clock.clone(),
-        traces: traces.clone(),
-        times: config.times,
-    };
-    let value = presence::value(&config, &rep_url, &rep_address, executor.total(), &executor.stacks());
-    let inside = Network {
-        config: config.clone(),
-        rep_url,
-        executor: executor.clone(),
-        clock: clock.clone(),
-        evacuation: evacuation.clone(),
-        metrics: metrics.clone(),
-        traces,
-        nudges,
-    };
-    let office =
-        Admin { executor: executor.clone(), clock: clock.clone(), evacuation: evacuation.clone(), metrics: metrics.clone() };
-
+/// A cell at work. Dropping it ends everything at once, but no container.
+struct Cell {
+    config: Arc<Config>,
+    executor: Arc<dyn Executor>,
+    presence: Arc<dyn Presence>,
+    clock: Arc<dyn Clock>,
+    evacuation: Arc<Evacuation>,
     // Sets, because dropping them ends the tasks in them.
-    let (mut doors, mut work, mut announcing) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
-    doors.spawn(door::serve(network, tls.clone(), Arc::new(inside), config.limits, closed.clone()));
-    doors.spawn(door::serve(admin, tls, Arc::new(office), config.limits, closed));
-    work.spawn(reconciler.run(nudged, loop_ended));
-    let rhythm = Rhythm { every: config.times.presence, ttl: config.times.presence_ttl };
-    let (end_presence, presence_ended) = watch::channel(false);
-    let failed = move || {
-        metrics.presence_failures.inc();
-    };
-    announcing.spawn(presence::keep(presence.clone(), value, rhythm, failed, presence_ended));
-    tracing::info!(cell = %config.cell_id, network = %network_address, admin = %admin_address, "the cell is open");
-    ready(Ready { network: network_address, admin: admin_address });
+    doors: JoinSet<()>,
+    work: JoinSet<Ended>,
+    announcing: JoinSet<()>,
+    end_doors: watch::Sender<bool>,
+    end_work: watch::Sender<bool>,
+    end_announcing: watch::Sender<bool>,
+}
 
-    let (mut evacuate, mut stop) = (std::pin::pin!(evacuate), std::pin::pin!(stop));
-    let ended = loop {
-        tokio::select! {
-            () = &mut evacuate, if !evacuation.is_on() => evacuation.begin(clock.as_ref(), executor.list().len()),
-            () = &mut stop => {
-                end_loop.send_replace(true);
-                break work.join_next().await;
+impl Cell {
+    fn begin(
+        config: Config,
+        parts: Parts,
+        tls: Option<Arc<rustls::ServerConfig>>,
+        (network, admin): (TcpListener, TcpListener),
+        addresses: Ready,
+    ) -> Self {
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let rep_url = config.rep_url.clone().unwrap_or_else(|| format!("{scheme}://{}", addresses.network));
+        let rep_address = config.rep_address.clone().unwrap_or_else(|| rep_url.clone());
+        let config = Arc::new(config);
+        let Parts { bbs, executor, presence, clock } = parts;
+        let retry = Retry { rounds_max: ROUNDS_MAX, ..Retry::default() };
+        let bbs = bbs.with_retry(retry).with_timeout(Some(config.times.call));
+        let metrics = Metrics::new();
+        let evacuation = Arc::new(Evacuation::new(config.times.evacuation));
+        let traces = Arc::new(Traces::default());
+        let (nudges, nudged) = mpsc::channel(NUDGES_MAX);
+        let value = presence::value(&config, &rep_url, &rep_address, executor.total(), &executor.stacks());
+        let mut cell = Self {
+            config: config.clone(),
+            executor: executor.clone(),
+            presence,
+            clock: clock.clone(),
+            evacuation: evacuation.clone(),
+            doors: JoinSet::new(),
+            work: JoinSet::new(),
+            announcing: JoinSet::new(),
+            end_doors: watch::Sender::new(false),
+            end_work: watch::Sender::new(false),
+            end_announcing: watch::Sender::new(false),
+        };
+        cell.announce(value, metrics.clone());
+        cell.reconcile(bbs, metrics.clone(), traces.clone(), nudged);
+        let admin_room = Admin {
+            executor: executor.clone(),
+            clock: clock.clone(),
+            evacuation: evacuation.clone(),
+            metrics: metrics.clone(),
+        };
+        let network_room = Network { config, rep_url, executor, clock, evacuation, metrics, traces, nudges };
+        let limits = cell.config.limits;
+        let closed = cell.end_doors.subscribe();
+        cell.doors.spawn(door::serve(network, tls.clone(), Arc::new(network_room), limits, closed.clone()));
+        cell.doors.spawn(door::serve(admin, tls, Arc::new(admin_room), limits, closed));
+        cell
+    }
+
+    fn announce(&mut self, value: String, metrics: Arc<Metrics>) {
+        let rhythm = Rhythm { every: self.config.times.presence, ttl: self.config.times.presence_ttl };
+        let failed = move || {
+            metrics.presence_failures.inc();
+        };
+        let stop = self.end_announcing.subscribe();
+        self.announcing.spawn(presence::keep(self.presence.clone(), value, rhythm, failed, stop));
+    }
+
+    fn reconcile(
+        &mut self,
+        bbs: Client,
+        metrics: Arc<Metrics>,
+        traces: Arc<Traces>,
+        nudged: mpsc::Receiver<ContainerGuid>,
+    ) {
+        let carrier = Carrier {
+            executor: self.executor.clone(),
+            cell: self.config.cell_id.clone(),
+            zone: self.config.zone.clone(),
+            prefer_instance_address: self.config.prefer_instance_address,
+            metrics: metrics.clone(),
+        };
+        let reconciler = Reconciler {
+            bbs,
+            carrier: Arc::new(carrier),
+            executor: self.executor.clone(),
+            evacuation: self.evacuation.clone(),
+            metrics,
+            clock: self.clock.clone(),
+            traces,
+            times: self.config.times,
+        };
+        self.work.spawn(reconciler.run(nudged, self.end_work.subscribe()));
+    }
+
+    async fn run(
+        mut self,
+        evacuate: impl Future<Output = ()> + Send,
+        stop: impl Future<Output = ()> + Send,
+    ) -> Result<Ending, RunError> {
+        let (mut evacuate, mut stop) = (std::pin::pin!(evacuate), std::pin::pin!(stop));
+        let mut is_asked = false;
+        let ended = loop {
+            tokio::select! {
+                () = &mut evacuate, if !is_asked => {
+                    is_asked = true;
+                    self.evacuation.begin(self.clock.as_ref(), self.executor.list().len());
+                }
+                () = &mut stop => {
+                    self.end_work.send_replace(true);
+                    break self.work.join_next().await;
+                }
+                ended = self.work.join_next() => break ended,
+                _ = self.doors.join_next() => return Err(RunError::Defect),
+                _ = self.announcing.join_next() => return Err(RunError::Defect),
             }
-            ended = work.join_next() => break ended,
-            _ = doors.join_next() => return Err(RunError::Defect),
-            _ = announcing.join_next() => return Err(RunError::Defect),
+        };
+        match ended {
+            Some(Ok(ended)) => Ok(self.end(ended).await),
+            Some(Err(_)) | None => Err(RunError::Defect),
         }
-    };
-    let Some(Ok(ended)) = ended else { return Err(RunError::Defect) };
-    // Asked for a last time, the admin port still answers: it is what drain scripts wait on.
-    if ended != Ended::Stopped {
-        delete_all(executor.as_ref(), config.times.ending).await;
     }
-    end_presence.send_replace(true);
-    close.send_replace(true);
-    let closing = timeout(config.times.ending, async {
-        while announcing.join_next().await.is_some() {}
-        while doors.join_next().await.is_some() {}
-    });
-    if closing.await.is_err() {
-        tracing::info!("requests were cut off when the cell ended");
+
+    /// The admin port answers until all containers are gone, because drain scripts wait until it does not; and the presence is
+    /// there until nothing else is.
+    async fn end(mut self, ended: Ended) -> Ending {
+        let limit = self.config.times.ending;
+        if ended != Ended::Stopped {
+            delete_all(self.executor.as_ref(), limit).await;
+        }
+        self.end_announcing.send_replace(true);
+        self.end_doors.send_replace(true);
+        let closing = timeout(limit, async {
+            while self.announcing.join_next().await.is_some() {}
+            while self.doors.join_next().await.is_some() {}
+        });
+        if closing.await.is_err() {
+            tracing::info!("requests were cut off when the cell ended");
+        }
+        self.executor.close().await;
+        if ended == Ended::Stopped {
+            tracing::info!(containers = self.executor.list().len(), "the cell is stopped; its containers go on");
+            return Ending::Stopped;
+        }
+        if let Err(error) = self.presence.withdraw().await {
+            tracing::warn!(%error, "the presence could not be taken back; it ends by itself");
+        }
+        tracing::info!("the cell is evacuated");
+        Ending::Evacuated
     }
-    executor.close().await;
-    if ended == Ended::Stopped {
-        tracing::info!(containers = executor.list().len(), "the cell is stopped; its containers go on");
-        return Ok(Ending::Stopped);
-    }
-    if let Err(error) = presence.withdraw().await {
-        tracing::warn!(%error, "the presence could not be taken back; it ends by itself");
-    }
-    tracing::info!("the cell is evacuated");
-    Ok(Ending::Evacuated)
 }
 
 async fn listen(port: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), RunError> {

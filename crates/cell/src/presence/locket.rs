@@ -24,12 +24,7 @@ impl LocketPresence {
     }
 
     fn resource(&self, value: &str) -> Resource {
-        Resource {
-            key: self.cell_id.clone(),
-            owner: self.owner.clone(),
-            value: value.to_owned(),
-            kind: Kind::Presence,
-        }
+        Resource { key: self.cell_id.clone(), owner: self.owner.clone(), value: value.to_owned(), kind: Kind::Presence }
     }
 }
 
@@ -46,7 +41,6 @@ impl Presence for LocketPresence {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 fn of(error: LocketError) -> PresenceError {
     match error {
         LocketError::Collision { .. } => PresenceError::Taken,

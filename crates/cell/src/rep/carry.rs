@@ -101,9 +101,7 @@ impl Carrier {
         match call {
             Call::Claim { .. } => answer(bbs.claim_actual_lrp(process_guid, key.index, name.1).await, &container.guid),
             Call::Start => answer(bbs.start_actual_lrp(self.start_request(container, name)).await, &container.guid),
-            Call::Remove => {
-                answer(bbs.remove_actual_lrp(process_guid, key.index, Some(name.1)).await, &container.guid)
-            }
+            Call::Remove => answer(bbs.remove_actual_lrp(process_guid, key.index, Some(name.1)).await, &container.guid),
             Call::Crash => {
                 self.metrics.crashes.inc();
                 answer(bbs.crash_actual_lrp(name.0, name.1, &reason(container)).await, &container.guid)
@@ -316,15 +314,15 @@ fn answer(outcome: Result<(), ClientError>, guid: &ContainerGuid) -> Answer {
 
 fn judge(outcome: Result<(), ClientError>, guid: &str) -> Answer {
     let Err(error) = outcome else { return Answer::Done };
-    match error.bbs().map(api::models::Error::kind) {
+    match error.bbs() {
         // It answers, and its database does not.
-        None | Some(Type::Deadlock | Type::Unrecoverable | Type::LockCollision | Type::Timeout) => {
+        Some(refusal) if !refusal.retryable() && refusal.kind() != Type::Unrecoverable => {
+            tracing::debug!(container = guid, %error, "refused");
+            Answer::Refused(refusal.kind())
+        }
+        _ => {
             tracing::debug!(container = guid, %error, "no answer that counts");
             Answer::Silence
-        }
-        Some(kind) => {
-            tracing::debug!(container = guid, %error, "refused");
-            Answer::Refused(kind)
         }
     }
 }

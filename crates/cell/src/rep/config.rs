@@ -140,7 +140,9 @@ pub enum ConfigError {
         "{address} is not a loopback address, and without TLS anybody who reaches it could run code here; configure TLS"
     )]
     PlainOffLoopback { address: SocketAddr },
-    #[error("the presence must be announced more often than it expires: every {every_s} s, and it expires after {ttl_s} s")]
+    #[error(
+        "the presence must be announced more often than it expires: every {every_s} s, and it expires after {ttl_s} s"
+    )]
     Presence { every_s: u64, ttl_s: u64 },
     #[error("the time {name} must not be zero")]
     Zero { name: &'static str },
@@ -198,7 +200,8 @@ mod tests {
             .assert_eq(&complaint(|config| config.listen = (Ipv4Addr::UNSPECIFIED, 1801).into()));
         expect!["0.0.0.0:1800 is not a loopback address, and without TLS anybody who reaches it could run code here; configure TLS"]
             .assert_eq(&complaint(|config| config.listen_admin = (Ipv4Addr::UNSPECIFIED, 1800).into()));
-        expect!["the time polling must not be zero"].assert_eq(&complaint(|config| config.times.polling = Duration::ZERO));
+        expect!["the time polling must not be zero"]
+            .assert_eq(&complaint(|config| config.times.polling = Duration::ZERO));
         expect!["the presence must be announced more often than it expires: every 15 s, and it expires after 15 s"]
             .assert_eq(&complaint(|config| config.times.presence = config.times.presence_ttl));
     }

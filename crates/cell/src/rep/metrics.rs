@@ -38,7 +38,11 @@ impl Metrics {
             work_accepted: counter(to, "work_accepted", "Instances and tasks that were accepted"),
             work_refused: counter(to, "work_refused", "Instances and tasks that were not accepted"),
             looks: counter(to, "syncs", "Comparisons of all containers with all records of this cell"),
-            looks_failed: counter(to, "syncs_failed", "Comparisons that failed, because the state server did not answer"),
+            looks_failed: counter(
+                to,
+                "syncs_failed",
+                "Comparisons that failed, because the state server did not answer",
+            ),
             presence_failures: counter(to, "presence_failures", "Announcements of this cell that failed"),
             evacuating: gauge(to, "evacuating", "1 while this cell hands over its instances"),
             state_server_silent: gauge(to, "state_server_silent", "1 while the state server does not answer"),

@@ -76,7 +76,9 @@ pub fn plan(container: &Container, evacuating: bool) -> Call {
         (Owner::Lrp { .. }, State::Completed, true) if is_stopped => Call::EvacuateStopped,
         (Owner::Lrp { .. }, State::Completed, true) => Call::EvacuateCrashed,
         (Owner::Task { .. }, State::Reserved, _) => Call::StartTask { run: true },
-        (Owner::Task { .. }, State::Initializing | State::Created | State::Running, _) => Call::StartTask { run: false },
+        (Owner::Task { .. }, State::Initializing | State::Created | State::Running, _) => {
+            Call::StartTask { run: false }
+        }
         (Owner::Task { .. }, State::Completed, _) if is_retryable => Call::RejectTask,
         (Owner::Task { .. }, State::Completed, _) => Call::CompleteTask,
     }

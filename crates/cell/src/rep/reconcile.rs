@@ -125,12 +125,7 @@ impl Reconciler {
         }
     }
 
-    fn take(
-        &self,
-        event: Result<Event, RecvError>,
-        queue: &mut Queue,
-        events: &mut broadcast::Receiver<Event>,
-    ) {
+    fn take(&self, event: Result<Event, RecvError>, queue: &mut Queue, events: &mut broadcast::Receiver<Event>) {
         match event {
             Ok(Event::Changed(container)) => queue.offer(container.guid.clone(), Vec::new()),
             Ok(Event::Deleted(guid)) => {
@@ -220,7 +215,10 @@ impl Reconciler {
             self.metrics.state_server_silent.set(i64::from(silent));
             let containers = self.executor.list().len();
             match silent {
-                true => tracing::warn!(containers, "the state server does not answer; containers run on, and it is asked again"),
+                true => tracing::warn!(
+                    containers,
+                    "the state server does not answer; containers run on, and it is asked again"
+                ),
                 false => tracing::info!(containers, "the state server answers again"),
             }
         }
@@ -268,7 +266,8 @@ fn orphan_of_lrp(lrp: &models::ActualLrp) -> Option<Orphan> {
 }
 
 fn orphan_of_task(task: &models::Task) -> Option<Orphan> {
-    let owner = Owner::Task { guid: TaskGuid::parse(&task.task_guid).ok()?, domain: DomainName::parse(&task.domain).ok()? };
+    let owner =
+        Owner::Task { guid: TaskGuid::parse(&task.task_guid).ok()?, domain: DomainName::parse(&task.domain).ok()? };
     (task.state() == task::State::Running).then_some(Orphan { residue: Residue::Task, owner })
 }
 

@@ -104,10 +104,7 @@ pub(super) fn key(key: &ActualLrpKey) -> models::ActualLrpKey {
 }
 
 pub(super) fn instance_key(instance: &InstanceGuid, cell: &CellId) -> models::ActualLrpInstanceKey {
-    models::ActualLrpInstanceKey {
-        instance_guid: instance.as_str().to_owned(),
-        cell_id: cell.as_str().to_owned(),
-    }
+    models::ActualLrpInstanceKey { instance_guid: instance.as_str().to_owned(), cell_id: cell.as_str().to_owned() }
 }
 
 /// How a container is reached.

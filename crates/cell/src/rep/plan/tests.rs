@@ -105,7 +105,7 @@ fn the_tables() {
     for evacuating in [false, true] {
         writeln!(text, "{}\n", if evacuating { "Evacuating" } else { "Ordinary" }).unwrap();
         for (name, container) in containers() {
-            writeln!(text, "  {name:<32} {:?}", plan(&container, evacuating)).unwrap();
+            writeln!(text, "  {name:<34} {:?}", plan(&container, evacuating)).unwrap();
         }
         writeln!(text).unwrap();
     }
