@@ -124,6 +124,7 @@ impl Carrier {
             Call::EvacuateCrashed => {
                 evacuated(bbs.evacuate_crashed_actual_lrp(name.0, name.1, &reason(container)).await, container)
             }
+            // Planned for tasks only.
             Call::StartTask { .. } | Call::RejectTask | Call::CompleteTask => Answer::Silence,
         }
     }
@@ -150,6 +151,7 @@ impl Carrier {
                 };
                 self.complete(bbs, request).await
             }
+            // Planned for instances only.
             _ => Answer::Silence,
         }
     }
@@ -180,8 +182,11 @@ impl Carrier {
     ) -> Result<Result<String, String>, Answer> {
         let path = match bbs.task_by_guid(guid.as_str()).await {
             Ok(task) => task.task_definition.map(|definition| definition.result_file).unwrap_or_default(),
-            Err(error) if error.bbs().is_some() => String::new(),
-            Err(error) => return Err(answer(Err(error), &container.guid)),
+            Err(error) => match answer(Err(error), &container.guid) {
+                // Nobody will ask for the result either; what completing says decides.
+                Answer::Refused(_) => String::new(),
+                silence => return Err(silence),
+            },
         };
         if path.is_empty() {
             return Ok(Ok(String::new()));
@@ -235,10 +240,12 @@ impl Carrier {
         };
         let (spec, update) = match fetched {
             Ok(fetched) => fetched,
-            Err(error) if error.bbs().is_some() => return Err(NotRun::Hopeless(error.to_string())),
             Err(error) => {
-                answer(Err(error), &container.guid);
-                return Err(NotRun::Silence);
+                let why = error.to_string();
+                return Err(match answer(Err(error), &container.guid) {
+                    Answer::Refused(_) => NotRun::Hopeless(why),
+                    _ => NotRun::Silence,
+                });
             }
         };
         // Before it runs, so that the first thing that the state server hears of it is complete.

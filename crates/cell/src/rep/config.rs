@@ -140,6 +140,8 @@ pub enum ConfigError {
         "{address} is not a loopback address, and without TLS anybody who reaches it could run code here; configure TLS"
     )]
     PlainOffLoopback { address: SocketAddr },
+    #[error("{address} is every address of this machine; rep_url must name the one at which others reach it")]
+    NoAddress { address: SocketAddr },
     #[error(
         "the presence must be announced more often than it expires: every {every_s} s, and it expires after {ttl_s} s"
     )]
@@ -156,6 +158,9 @@ impl Config {
             if self.tls.is_none() && !address.ip().is_loopback() {
                 return Err(ConfigError::PlainOffLoopback { address });
             }
+        }
+        if self.listen.ip().is_unspecified() && self.rep_url.is_none() {
+            return Err(ConfigError::NoAddress { address: self.listen });
         }
         let Times { polling, polling_evacuating, presence, presence_ttl, pause_first, call, .. } = self.times;
         let times = [
@@ -200,6 +205,11 @@ mod tests {
             .assert_eq(&complaint(|config| config.listen = (Ipv4Addr::UNSPECIFIED, 1801).into()));
         expect!["0.0.0.0:1800 is not a loopback address, and without TLS anybody who reaches it could run code here; configure TLS"]
             .assert_eq(&complaint(|config| config.listen_admin = (Ipv4Addr::UNSPECIFIED, 1800).into()));
+        expect!["0.0.0.0:1801 is every address of this machine; rep_url must name the one at which others reach it"]
+            .assert_eq(&complaint(|config| {
+                config.listen = (Ipv4Addr::UNSPECIFIED, 1801).into();
+                config.tls = Some(ServerTls { ca: "ca".into(), cert: "cert".into(), key: "key".into() });
+            }));
         expect!["the time polling must not be zero"]
             .assert_eq(&complaint(|config| config.times.polling = Duration::ZERO));
         expect!["the presence must be announced more often than it expires: every 15 s, and it expires after 15 s"]

@@ -179,6 +179,10 @@ impl Reconciler {
 
     fn surveyed(&self, survey: Option<Looked>, state: &mut Running) {
         self.metrics.looks.inc();
+        // Of containers whose end was missed.
+        let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
+        traces.retain(|guid, _| self.executor.get(guid).is_some());
+        drop(traces);
         let polling = if self.evacuation.is_on() { self.times.polling_evacuating } else { self.times.polling };
         match survey {
             Some(Ok(found)) => {

@@ -39,6 +39,8 @@ pub(crate) struct Script {
     pub(crate) tasks: Vec<models::Task>,
     pub(crate) desired: models::DesiredLrp,
     pub(crate) definition: models::TaskDefinition,
+    /// From which trouble is drawn for half of all calls, while it is there.
+    pub(crate) trouble: Option<u64>,
     /// Tasks that were granted.
     started: Vec<String>,
 }
@@ -265,12 +267,21 @@ impl Script {
         })
     }
 
+    fn draw(&mut self) -> Option<Reply> {
+        const TROUBLE: [Reply; 4] =
+            [Reply::HangUp, Reply::Status(503), Reply::Status(500), Reply::Error(Type::Deadlock)];
+        let state = self.trouble.as_mut()?;
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let drawn = usize::try_from(*state >> 60).unwrap();
+        TROUBLE.get(drawn / 2).copied()
+    }
+
     /// Writes the call down, and says how it is answered: an error, whether to keep a container; or a bare status.
     fn reply(&mut self, route: &'static str, line: String) -> Result<(Option<models::Error>, bool), u16> {
         if !line.is_empty() {
             self.log.push(line);
         }
-        let reply = self.replies.get_mut(route).and_then(VecDeque::pop_front);
+        let reply = self.replies.get_mut(route).and_then(VecDeque::pop_front).or_else(|| self.draw());
         match reply.or_else(|| self.always.get(route).copied()) {
             None => Ok((None, false)),
             Some(Reply::Keep(keep)) => Ok((None, keep)),

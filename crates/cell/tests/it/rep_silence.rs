@@ -59,3 +59,38 @@ async fn work_that_came_while_the_server_was_away_is_begun_when_it_is_back() {
     world.board.hears("claim").await;
     world.board.hears("start").await;
 }
+
+/// Every second call fails in some way, after it was carried out or before. In the end everything has happened that should
+/// have, and nothing twice.
+async fn check_trouble(seed: u64) {
+    let world = World::new().await;
+    world.board.script.lock().unwrap().trouble = Some(seed);
+    let tasks: Vec<String> = (0..4).map(|number| format!("t-{number}")).collect();
+    for task in &tasks {
+        assert_eq!(world.task(task).await, r#"{"LRPs":null,"Tasks":null}"#, "seed {seed}");
+    }
+    world.lrps(&[16, 16, 16]).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    world.board.script.lock().unwrap().trouble = None;
+    until("the tasks are gone and the instances run", || {
+        let all = world.executor.list();
+        all.len() == 3 && all.iter().all(|container| container.state == State::Running)
+    })
+    .await;
+    assert_eq!(world.executor.runs().len(), 7, "seed {seed}");
+    assert!(world.executor.runs().values().all(|runs| *runs == 1), "seed {seed}");
+    for task in &tasks {
+        assert!(world.board.count(&format!("complete {task} false")) > 0, "seed {seed}: {:#?}", world.board.log());
+    }
+    for index in 0..3 {
+        until("it is started", || world.board.count(&format!("start app/{index}")) > 0).await;
+    }
+    assert_eq!(world.board.count("crash") + world.board.count("remove"), 0, "seed {seed}");
+}
+
+#[tokio::test]
+async fn trouble_of_every_kind_loses_nothing_and_does_nothing_twice() {
+    for seed in 0..6 {
+        check_trouble(seed).await;
+    }
+}

@@ -88,3 +88,27 @@ async fn what_was_run_is_not_run_again_and_a_stop_ends_it_once() {
     assert_eq!((ending.stopped, ending.failed), (true, false));
     assert!(matches!(executor.stop(&guid("b")).await, Err(ExecutorError::Unknown { .. })));
 }
+
+/// What makes a thousand cells in one process possible: a container costs an entry, not a task.
+#[tokio::test(start_paused = true)]
+async fn a_thousand_executors_run_twenty_thousand_containers_with_a_task_each() {
+    let room = Room { memory_mb: 1000, disk_mb: 1000, containers: 20 };
+    let executors: Vec<_> = (0..1000).map(|_| SimulatedExecutor::new(room, &[], Behaviour::default(), 0)).collect();
+    for executor in &executors {
+        for number in 0..20 {
+            let name = format!("t-{number}");
+            executor.reserve(reservation(&name, 1)).unwrap();
+            executor.run(&guid(&name), spec()).await.unwrap();
+        }
+    }
+    let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    assert!(tasks <= 1001, "{tasks} tasks");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let completed = |executor: &Arc<SimulatedExecutor>| {
+        executor.list().iter().filter(|container| container.state == State::Completed).count()
+    };
+    assert_eq!(executors.iter().map(completed).sum::<usize>(), 20_000);
+    drop(executors);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
+}
