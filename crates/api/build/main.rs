@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let out_dir = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out_dir.join("shapes.rs"), emit::shapes(&messages))?;
-    locket(&proto_dir.join("locket"), &out_dir.join("locket"))
+    locket(&proto_dir.join("locket/frozen"), &out_dir.join("locket"))
 }
 
 /// Locket's messages are of a package of the same name and have no JSON shapes, so they get a module of their own.

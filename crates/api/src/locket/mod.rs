@@ -14,7 +14,7 @@ pub use client::{Client, Kind, Options, Resource};
 pub use error::LocketError;
 pub use session::{Holder, LockSession, Terms, Waiting};
 
-/// The messages and the service of `proto/locket/locket.proto`.
+/// The messages and the service of `proto/locket/frozen/locket.proto`.
 pub mod proto {
     #![allow(missing_debug_implementations, unreachable_pub, clippy::all)]
     include!(concat!(env!("OUT_DIR"), "/locket/models.rs"));

@@ -198,4 +198,25 @@ mod tests {
             it is not the JSON of a cell (line 1, column 0)"#]]
         .assert_eq(&why.join("\n"));
     }
+
+    #[tokio::test]
+    async fn it_is_told_when_locket_was_asked_once_whatever_came_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let cert = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap().self_signed(&key).unwrap();
+        let path = |name: &str| dir.path().join(name);
+        std::fs::write(path("crt"), cert.pem()).unwrap();
+        std::fs::write(path("key"), key.serialize_pem()).unwrap();
+        let tls = api::client::TlsFiles { ca: path("crt"), cert: path("crt"), key: path("key"), skip_verify: false };
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let client = Client::new(&api::locket::Options { address: nobody, tls, keepalive: None }).unwrap();
+        let (registry, clock) = (Registry::new(0), Arc::new(crate::clock::SystemClock));
+        let (tell, told) = oneshot::channel();
+        let (stop, stopped) = watch::channel(false);
+        let following = tokio::spawn(follow(client, registry.clone(), clock.clone(), tell, stopped));
+        told.await.unwrap();
+        assert!(registry.live(clock.uptime_ns()).is_empty());
+        stop.send_replace(true);
+        following.await.unwrap();
+    }
 }

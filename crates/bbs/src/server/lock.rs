@@ -50,6 +50,8 @@ impl Start {
         };
         match outcome {
             Err(RunError::Deposed { why }) if lock.is_lost() => Err(RunError::LockLost { why }),
+            // Whoever is in the directory may have the lock under the same name; it is not ours to give back then.
+            Err(error @ RunError::Store(StoreError::Locked { .. })) => Err(error),
             outcome => {
                 lock.release().await;
                 outcome

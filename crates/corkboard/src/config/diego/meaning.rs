@@ -201,6 +201,7 @@ impl<'a> Reading<'a> {
             newest: NEWEST,
             rollback_on_drain_to: None,
             locket: Some(locket?),
+            api_version: api::version::CURRENT,
         })
     }
 

@@ -72,7 +72,7 @@ impl Schema {
                 ["}"] => {
                     open.pop();
                 }
-                [] | ["syntax" | "package" | "import" | "reserved", ..] => {}
+                [] | ["syntax" | "package" | "import" | "option" | "reserved", ..] => {}
                 [name, "=", number] => {
                     self.enums.get_mut(&open.join(".")).unwrap().push((number.parse().unwrap(), (*name).to_owned()));
                 }

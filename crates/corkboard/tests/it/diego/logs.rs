@@ -58,6 +58,9 @@ fn every_line_is_lagers_with_the_time_in_seconds() {
     assert!(lines.iter().all(|line| line.get("log_level").is_some()));
     let heard = messages(&lines);
     assert_eq!((heard[0], heard[heard.len() - 1]), ("bbs.starting", "bbs.exited"));
+    for name in ["bbs.locket-lock.started", "bbs.locket-lock.acquired-lock", "bbs.locket-lock.released-lock"] {
+        assert!(heard.contains(&name), "{name} is not among {heard:?}");
+    }
     let find =
         |name: &str| &lines[heard.iter().position(|heard| *heard == name).unwrap_or_else(|| panic!("{heard:?}"))];
     let database = &find("bbs.server.the-sql-database-is-not-touched")["data"];

@@ -1,14 +1,17 @@
 //! A place for Diego's BBS: certificates, its file, a link with its name, and the process.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Stdio};
 
+use api::client::TlsFiles;
 use rig::pki::Pki;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
 
 use super::logs::lager;
 use crate::program::{program_at, utf8};
@@ -20,12 +23,15 @@ pub(super) const SECRETS: [&str; 2] = [PASSPHRASE, PASSWORD];
 
 pub(super) struct Site {
     pub(super) pki: Pki,
+    /// A Locket of its own runs in it.
+    _runtime: Runtime,
 }
 
 impl Site {
     /// With the least that the Go BBS starts with, and `changes` to it; `null` takes a key out.
     pub(super) fn new(changes: &Value) -> Self {
         let pki = Pki::new();
+        let (runtime, locket) = locket(&pki);
         let path = |name: &str| utf8(&pki.path(name)).to_owned();
         let mut file = json!({
             "session_name": "bbs", "log_level": "info", "uuid": "bbs-0",
@@ -35,7 +41,7 @@ impl Site {
             "database_connection_string": format!("postgres://diego:{PASSWORD}@127.0.0.1:1/diego"),
             "active_key_label": "key-1", "encryption_keys": { "key-1": PASSPHRASE },
             "ca_file": path("ca.crt"), "cert_file": path("server.crt"), "key_file": path("server.key"),
-            "locket_address": "127.0.0.1:1", "locket_ca_cert_file": path("ca.crt"),
+            "locket_address": locket.to_string(), "locket_ca_cert_file": path("ca.crt"),
             "locket_client_cert_file": path("client.crt"), "locket_client_key_file": path("client.key"),
             "auctioneer_address": "http://127.0.0.1:1",
             "report_interval": "1m"
@@ -43,7 +49,7 @@ impl Site {
         for (key, value) in changes.as_object().unwrap() {
             file[key] = value.clone();
         }
-        let site = Self { pki };
+        let site = Self { pki, _runtime: runtime };
         std::fs::write(site.file(), serde_json::to_string_pretty(&file).unwrap()).unwrap();
         // As BOSH renders it.
         std::fs::set_permissions(site.file(), std::fs::Permissions::from_mode(0o640)).unwrap();
@@ -66,6 +72,17 @@ impl Site {
     pub(super) fn masked(&self, text: &str) -> String {
         text.replace(utf8(self.pki.dir.path()), "DIR")
     }
+}
+
+fn locket(pki: &Pki) -> (Runtime, SocketAddr) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let path = |name: &str| pki.path(name);
+    let tls = TlsFiles { ca: path("ca.crt"), cert: path("server.crt"), key: path("server.key"), skip_verify: false };
+    let config = locket::Config { listen: "127.0.0.1:0".parse().unwrap(), tls };
+    let (tell, told) = oneshot::channel();
+    let ready = |address| tell.send(address).unwrap();
+    runtime.spawn(locket::serve(config, locket::Desk::default(), std::future::pending(), ready));
+    (runtime, told.blocking_recv().unwrap())
 }
 
 /// A process that speaks lager. Dropping it kills it.

@@ -160,6 +160,7 @@ fn config(orders: &Value) -> Config {
         migration: Migration::default(),
         encryption: None,
         newest: store::Version::LATEST,
+        api_version: api::version::CURRENT,
         rollback_on_drain_to: None,
         locket: Some(Locket {
             address: text("locket").to_owned(),
