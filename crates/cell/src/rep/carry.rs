@@ -21,7 +21,8 @@ const RESULT_UNREADABLE: &str = "failed to fetch result";
 const WRONG_STATE: &str = "invalid state transition";
 const TASK_WITHOUT_CONTAINER: &str = "task container does not exist";
 /// The state server refuses a crash without a reason.
-const NO_REASON: &str = "the instance ended without giving a reason";
+const NO_REASON: &str = "ended without giving a reason";
+const STOPPED: &str = "stopped";
 
 /// Whether the state server was heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +139,8 @@ impl Carrier {
             },
             Call::RejectTask => answer(bbs.reject_task(guid.as_str(), &reason(container)).await, &container.guid),
             Call::CompleteTask => {
-                let ended = match container.ending.as_ref().filter(|ending| ending.failed) {
+                // Whoever stops a task does not get its result.
+                let ended = match container.ending.as_ref().filter(|ending| ending.failed || ending.stopped) {
                     Some(_) => Err(reason(container)),
                     None => match self.result(bbs, container, guid).await {
                         Ok(result) => result,
@@ -307,8 +309,10 @@ impl Carrier {
 }
 
 fn reason(container: &Container) -> String {
-    let reason = container.ending.as_ref().map(|ending| ending.reason.as_str()).unwrap_or_default();
-    truncate_reason(if reason.is_empty() { NO_REASON } else { reason })
+    let ending = container.ending.as_ref();
+    let reason = ending.map(|ending| ending.reason.as_str()).filter(|reason| !reason.is_empty());
+    let is_stopped = ending.is_some_and(|ending| ending.stopped);
+    truncate_reason(reason.unwrap_or(if is_stopped { STOPPED } else { NO_REASON }))
 }
 
 fn text(content: &Bytes) -> String {

@@ -133,7 +133,7 @@ impl Network {
         };
         let health = self.executor.health();
         if let Err(why) = &health {
-            tracing::warn!(why, "this cell cannot make containers at the moment, and says so to the auctioneer");
+            tracing::debug!(why, "this cell cannot make containers at the moment, and says so to the auctioneer");
         }
         let code = if health.is_ok() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         json(code, &offer::state(&self.config, moment))
@@ -150,6 +150,7 @@ impl Network {
             true => Accepted { refused: Work { cell_id: String::new(), ..work }, containers: Vec::new() },
             false => accept(&self.config, self.executor.as_ref(), self.clock.as_ref(), work),
         };
+        tracing::debug!(asked, accepted = containers.len(), "work");
         self.metrics.work_accepted.inc_by(containers.len() as u64);
         self.metrics.work_refused.inc_by((asked - containers.len()) as u64);
         if let Some(trace) = trace {

@@ -200,8 +200,12 @@ impl Reconciler {
                 let pauses = Pauses { first: self.times.pause_first, max: self.times.pause_max.min(polling) };
                 let pause = jittered(pauses.after(state.survey_failures), self.clock.as_ref());
                 state.next_survey = Instant::now() + pause;
-                if let Some(Err(error)) = failed {
-                    tracing::debug!(%error, "the records of this cell could not be listed");
+                match failed {
+                    Some(Err(error)) if state.survey_failures == 1 => {
+                        tracing::warn!(%error, "the records of this cell could not be listed; it is tried again");
+                    }
+                    Some(Err(error)) => tracing::debug!(%error, "the records of this cell could not be listed"),
+                    _ => tracing::error!("the comparison of all containers with all records met a defect"),
                 }
             }
         }

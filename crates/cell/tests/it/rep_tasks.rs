@@ -33,13 +33,15 @@ async fn a_result_that_is_too_long_fails_the_task() {
 #[tokio::test]
 async fn a_failure_completes_a_task_and_a_failure_of_the_cell_rejects_it() {
     let world = World::new().await;
-    for (guid, retryable, told) in
-        [("t-1", false, r#"complete t-1 true "broken" """#), ("t-2", true, r#"reject t-2 "broken""#)]
-    {
+    let broken = |retryable| Ending { failed: true, reason: "broken".into(), retryable, stopped: false };
+    for (guid, ending, told) in [
+        ("t-1", broken(false), r#"complete t-1 true "broken" """#),
+        ("t-2", broken(true), r#"reject t-2 "broken""#),
+        ("t-3", Ending { stopped: true, ..Ending::default() }, r#"complete t-3 true "stopped" """#),
+    ] {
         world.executor.set_behaviour(Behaviour { task: std::time::Duration::from_secs(60), ..quick() });
         world.task(guid).await;
         world.board.hears(&format!("task {guid}")).await;
-        let ending = Ending { failed: true, reason: "broken".into(), retryable, stopped: false };
         world.executor.end(&task_container(guid), ending);
         world.board.hears(told).await;
         world.is_empty().await;
