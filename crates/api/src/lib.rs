@@ -9,6 +9,7 @@
 //! [`locket`] is the other protocol of the platform: who holds a lock, and which cells are there.
 //! What the fields mean is in `docs/formats/api.md`; what a value must satisfy is in [`validate`].
 
+pub mod cell;
 pub mod client;
 pub mod convert;
 pub mod decode;
