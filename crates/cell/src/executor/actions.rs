@@ -15,7 +15,7 @@
 mod failure;
 mod run;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::fmt;
 use std::sync::Arc;

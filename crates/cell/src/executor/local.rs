@@ -42,8 +42,8 @@ use super::logs::{logs_folder, prune};
 use super::process::ShimCommand;
 use super::records::{Record, containers_folder, folder_name};
 use super::{
-    Container, ContainerGuid, Event, Executor, ExecutorError, Later, LogLine, Reservation, Room, RunSpec, State, Update,
-    Usage,
+    Container, ContainerGuid, Event, Executor, ExecutorError, Later, LogLine, Reservation, Room, RunSpec, State,
+    Update, Usage,
 };
 use entry::Entry;
 use ports::Ports;

@@ -12,8 +12,8 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
-pub(crate) use kept::{Kept, logs_folder, prune};
 pub use kept::recent;
+pub(crate) use kept::{Kept, logs_folder, prune};
 
 use super::clock::wall_ns;
 use super::{ContainerGuid, LogConfig, LogLine};

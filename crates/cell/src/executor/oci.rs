@@ -64,12 +64,7 @@ pub(crate) struct Inside<'a> {
 }
 
 impl Oci {
-    pub(crate) fn new(
-        stacks: BTreeMap<String, PathBuf>,
-        runtimes: &[String],
-        root: &Path,
-        is_root: bool,
-    ) -> Self {
+    pub(crate) fn new(stacks: BTreeMap<String, PathBuf>, runtimes: &[String], root: &Path, is_root: bool) -> Self {
         let state = root.join("oci");
         let runtime = choose(&stacks, runtimes, &state, is_root);
         match &runtime {
@@ -94,7 +89,8 @@ impl Oci {
         for folder in [&root, &upper, &work] {
             fs::create_dir_all(folder)?;
         }
-        let part = |path: &Path| path.display().to_string().replace('\\', "\\\\").replace(',', "\\,").replace(':', "\\:");
+        let part =
+            |path: &Path| path.display().to_string().replace('\\', "\\\\").replace(',', "\\,").replace(':', "\\:");
         let options = format!("lowerdir={},upperdir={},workdir={}", part(stack), part(&upper), part(&work));
         let options = CString::new(options).map_err(io::Error::other)?;
         rustix::mount::mount("overlay", &root, "overlay", MountFlags::NODEV, options.as_c_str())?;
@@ -194,9 +190,7 @@ fn bundle(place: &Place<'_>, step: &Step, process: &Value) -> Value {
 
 fn config(root: &Path, process: &Value, resources: &Value, group: &str) -> Value {
     let mount = |to: &str, kind: &str, options: &[&str]| json!({ "destination": to, "type": kind, "source": kind, "options": options });
-    let bind = |path: &str| {
-        json!({ "destination": path, "type": "bind", "source": path, "options": ["bind", "ro", "nosuid", "nodev"] })
-    };
+    let bind = |path: &str| json!({ "destination": path, "type": "bind", "source": path, "options": ["bind", "ro", "nosuid", "nodev"] });
     let mut mounts = vec![
         mount("/proc", "proc", &["nosuid", "noexec", "nodev"]),
         mount("/dev", "tmpfs", &["nosuid", "strictatime", "mode=755", "size=65536k"]),
@@ -253,8 +247,7 @@ fn probe(runtime: &str, state: &Path) -> Result<(), String> {
     fs::create_dir_all(bundle.join("rootfs")).map_err(failed)?;
     let action = models::RunAction { path: PROBE_PROGRAM.to_owned(), ..models::RunAction::default() };
     let inside = Inside { dir: "/", env: vec![("PATH".to_owned(), PATH.to_owned())], owner: None, nofile: None };
-    let mut config =
-        config(&bundle.join("rootfs"), &process(&action, &inside, false), &json!({}), "/corkboard/probe");
+    let mut config = config(&bundle.join("rootfs"), &process(&action, &inside, false), &json!({}), "/corkboard/probe");
     // Binding names of the network would need files to bind them to.
     config["mounts"] = json!([{ "destination": "/proc", "type": "proc", "source": "proc" }]);
     super::process::files::write(&bundle.join("config.json"), &config).map_err(failed)?;
@@ -265,7 +258,8 @@ fn probe(runtime: &str, state: &Path) -> Result<(), String> {
     let output = ask(&["run", "--bundle", &bundle.display().to_string(), "probe"]).map_err(failed)?;
     let _ = ask(&["delete", "--force", "probe"]);
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    let missed = said.contains(PROBE_PROGRAM) && ["no such file", "not found"].iter().any(|what| said.to_lowercase().contains(what));
+    let missed = said.contains(PROBE_PROGRAM)
+        && ["no such file", "not found"].iter().any(|what| said.to_lowercase().contains(what));
     if missed { Ok(()) } else { Err(said) }
 }
 

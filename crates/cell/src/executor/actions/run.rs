@@ -17,13 +17,7 @@ const EXIT_MS_MAX: u64 = 1_000;
 const ERROR_BYTES_MAX: usize = 1_024;
 
 impl Tree<'_> {
-    pub(super) async fn run(
-        self,
-        step: &Step,
-        run: &models::RunAction,
-        output: Output,
-        cancel: &Cancel,
-    ) -> Outcome {
+    pub(super) async fn run(self, step: &Step, run: &models::RunAction, output: Output, cancel: &Cancel) -> Outcome {
         if cancel.is_cancelled() {
             return Err(Failure::Cancelled);
         }
@@ -86,7 +80,7 @@ impl Tree<'_> {
         let memory = if exit.out_of_memory { " (out of memory)" } else { "" };
         match self.purpose {
             Purpose::Work => format!("{}: Exited with status {}{memory}", output.source(), exit.status),
-            Purpose::Check => memory.trim_start().to_owned(),
+            Purpose::Check => format!("Exited with status {}{memory}", exit.status),
         }
     }
 

@@ -267,11 +267,14 @@ impl Draft {
         let mut options = OpenOptions::new();
         options.read(true).write(true).mode(0o600);
         let (file, path) = if wanted.key.is_empty() {
-            (File::from(rustix::fs::open(
-                folder,
-                rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC,
-                rustix::fs::Mode::from_raw_mode(0o600),
-            )?), None)
+            (
+                File::from(rustix::fs::open(
+                    folder,
+                    rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC,
+                    rustix::fs::Mode::from_raw_mode(0o600),
+                )?),
+                None,
+            )
         } else {
             let name = hex(digest::digest(&digest::SHA256, wanted.key.as_bytes()).as_ref());
             let path = folder.join(format!("{name}.draft"));

@@ -218,7 +218,8 @@ fn parse(address: &str) -> Result<Url, TransferError> {
 
 fn redirected(from: &Url, response: &Response<Incoming>) -> Result<Url, TransferError> {
     let to = response.headers().get(header::LOCATION).and_then(|to| to.to_str().ok());
-    let mut to = to.and_then(|to| from.join(to).ok()).ok_or(TransferError::Address { why: "it is redirected to nowhere" })?;
+    let mut to =
+        to.and_then(|to| from.join(to).ok()).ok_or(TransferError::Address { why: "it is redirected to nowhere" })?;
     if !matches!(to.scheme(), "http" | "https") {
         return Err(TransferError::Address { why: "it is redirected to something that is not http" });
     }
@@ -230,11 +231,7 @@ fn redirected(from: &Url, response: &Response<Incoming>) -> Result<Url, Transfer
     Ok(to)
 }
 
-fn remote(
-    url: &Url,
-    response: Response<Incoming>,
-    sender: hyper::client::conn::http1::SendRequest<Body>,
-) -> Fetched {
+fn remote(url: &Url, response: Response<Incoming>, sender: hyper::client::conn::http1::SendRequest<Body>) -> Fetched {
     let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(ToOwned::to_owned);
     let validators = Validators { etag: text(header::ETAG), modified: text(header::LAST_MODIFIED) };
     Fetched::Remote(Box::new(Remote { host: host(url), body: response.into_body(), validators, _sender: sender }))

@@ -217,7 +217,8 @@ mod tests {
 
     #[test]
     fn the_three_kinds_come_out_the_same() {
-        let plain = tar(&[Put::File("bin/run", b"#!", 0o755), Put::Link("latest", "bin"), Put::Hard("again", "bin/run")]);
+        let plain =
+            tar(&[Put::File("bin/run", b"#!", 0o755), Put::Link("latest", "bin"), Put::Hard("again", "bin/run")]);
         for archive in [plain.clone(), gz(&plain), zip(&[("bin/run", b"#!"), ("latest/x", b"")])] {
             let (folder, outcome) = check(&archive, ROOM);
             outcome.unwrap();

@@ -25,9 +25,7 @@ use super::super::logs::Stream;
 use super::super::process::files::Identity;
 use super::super::process::{Guarded, StepFiles, end_tree};
 use super::super::records::Record;
-use super::super::{
-    Container, ContainerGuid, Ending, ExecutorError, Port, Reservation, RunSpec, State, Update,
-};
+use super::super::{Container, ContainerGuid, Ending, ExecutorError, Port, Reservation, RunSpec, State, Update};
 use super::sandbox::Checked;
 
 /// How long what was killed may take to be gone before its shim is killed too.
@@ -178,8 +176,7 @@ impl Entry {
 
     fn complete_now(&self, now: &mut Now, reason: String, is_retryable: bool) -> Arc<Container> {
         let reason = now.verdict.take().unwrap_or(reason);
-        let ending =
-            Ending { failed: !reason.is_empty(), reason, stopped: now.is_stopping, retryable: is_retryable };
+        let ending = Ending { failed: !reason.is_empty(), reason, stopped: now.is_stopping, retryable: is_retryable };
         self.change(now, |container| {
             container.state = State::Completed;
             container.is_routable = false;
@@ -240,7 +237,8 @@ impl Entry {
             stream.set_tags(tags.clone());
         }
         self.change(&mut now, |container| {
-            container.internal_routes = update.internal_routes.unwrap_or(std::mem::take(&mut container.internal_routes));
+            container.internal_routes =
+                update.internal_routes.unwrap_or(std::mem::take(&mut container.internal_routes));
             container.metric_tags = update.metric_tags.unwrap_or(std::mem::take(&mut container.metric_tags));
         });
     }

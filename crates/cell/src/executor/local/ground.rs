@@ -73,9 +73,7 @@ impl Grounded {
         self.processes().keys().find(|step| step.as_str().starts_with(below.as_str())).cloned()
     }
 
-    fn processes(
-        &self,
-    ) -> std::sync::MutexGuard<'_, std::collections::BTreeMap<Step, process::files::Identity>> {
+    fn processes(&self) -> std::sync::MutexGuard<'_, std::collections::BTreeMap<Step, process::files::Identity>> {
         self.entry.processes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -77,9 +77,11 @@ mod tests {
         let first = ports.allocate(&[8080, 2222, 8080]).unwrap();
         assert_eq!(first.iter().map(|port| port.container).collect::<Vec<_>>(), [8080, 2222]);
         assert!(first.iter().all(|port| range.contains(&port.host) && port.host != used));
-        assert!(ports.allocate(&[1, 2, 3]).is_none());
         ports.give_back(&first);
         let again = ports.allocate(&[8080]).unwrap();
         assert!(!first.contains(&again[0]));
+        // Three are free, and a container that wants more gets none of them.
+        assert!(ports.allocate(&[1, 2, 3, 4]).is_none());
+        assert!(ports.allocate(&[1, 2, 3]).is_some());
     }
 }

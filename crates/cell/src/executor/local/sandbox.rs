@@ -86,9 +86,7 @@ impl Checked {
     /// Makes the root folder of a container; does nothing where it is there.
     pub(crate) fn make(&self, folder: &Path, rootfs: &str) -> io::Result<()> {
         match self {
-            Checked::Process { .. } => {
-                fs::DirBuilder::new().recursive(true).mode(0o755).create(folder.join("root"))
-            }
+            Checked::Process { .. } => fs::DirBuilder::new().recursive(true).mode(0o755).create(folder.join("root")),
             Checked::Oci(oci) => oci.make(folder, rootfs),
         }
     }

@@ -94,7 +94,10 @@ impl Running {
     }
 }
 
-#[expect(deprecated, reason = "what replaces it is unsafe, for types that may change their descriptor; this one cannot")]
+#[expect(
+    deprecated,
+    reason = "what replaces it is unsafe, for types that may change their descriptor; this one cannot"
+)]
 fn listen(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(fd, Interest::READABLE)
 }
