@@ -15,7 +15,9 @@
 mod failure;
 mod run;
 #[cfg(test)]
-pub(crate) mod tests;
+pub(crate) mod scripted;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
