@@ -143,6 +143,9 @@ impl LocalExecutor {
             // Users that apps run as go through here, and see nothing.
             fs::DirBuilder::new().recursive(true).mode(0o711).create(folder).map_err(failed)?;
         }
+        // What is mounted is known by its true path.
+        let root = fs::canonicalize(&config.root).map_err(failed)?;
+        let config = LocalConfig { root, ..config };
         let lock = lock(&config.root)?;
         let transfer = Transfer { tls: config.tls.clone() };
         let cache = Cache::open(config.root.join("cache"), config.cache_bytes_max, transfer);
@@ -367,7 +370,8 @@ impl Executor for LocalExecutor {
     }
 
     fn usage(&self) -> Later<'_, BTreeMap<ContainerGuid, Usage>> {
-        Box::pin(async move { guard::usage(&self.inner) })
+        let inner = self.inner.clone();
+        Box::pin(async move { tokio::task::spawn_blocking(move || guard::usage(&inner)).await.unwrap_or_default() })
     }
 
     fn logs(&self) -> broadcast::Receiver<LogLine> {

@@ -6,6 +6,9 @@
 //! have lost exit codes and broken pipes at every restart; a shell as the parent could not have kept the output bounded, nor
 //! the grandchildren together.
 //!
+//! What belongs to the cell as a service must not be ended with it: a service manager has to end the cell alone (systemd:
+//! `KillMode=process`). A newer cell reads what an older shim wrote, so that fields of these files are added and never changed.
+//!
 //! Process ids are used again by the kernel, so a process is known by its id and the time it was started, in this boot.
 
 pub(crate) mod files;
@@ -32,6 +35,7 @@ pub type ShimCommand = Vec<String>;
 
 /// How long a shim may take to start a process or to say why it cannot.
 const START_MS_MAX: u64 = 30_000;
+const START_INTERVAL_MS: u64 = 10;
 
 /// Starts a process, or finds the one that was started for this step before.
 pub(crate) async fn start(
@@ -45,8 +49,8 @@ pub(crate) async fn start(
     if !files.was_started() {
         files.create(launch).map_err(shown)?;
         let started = spawn(shim, files.folder()).await;
-        if !files.was_started() {
-            let why = started.err().unwrap_or_else(|| io::Error::other("its shim ended at once"));
+        if let Err(why) = until_started(&files).await {
+            let why = started.err().unwrap_or(why);
             return Err(format!("the shim `{}` cannot be started: {why}", shim.join(" ")));
         }
     }
@@ -54,6 +58,18 @@ pub(crate) async fn start(
         return Err(why);
     }
     Running::find(files, output, guarded).map_err(shown)
+}
+
+/// Waits for as long as there is a shim that may still start the process: one that a cell before this one has started did not
+/// make way for ours.
+async fn until_started(files: &StepFiles) -> io::Result<()> {
+    while !files.was_started() {
+        if files.lock().is_ok() && !files.was_started() {
+            return Err(io::Error::other("it ended at once"));
+        }
+        tokio::time::sleep(Duration::from_millis(START_INTERVAL_MS)).await;
+    }
+    Ok(())
 }
 
 /// Starts a shim and waits until it says that it has started its process; it closes the pipe when it has failed.
@@ -72,6 +88,11 @@ async fn spawn(shim: &ShimCommand, folder: &Path) -> io::Result<()> {
     let Some(said) = child.stdout.take() else { return Ok(()) };
     let mut said = pipe::Receiver::from_owned_fd(said.into())?;
     let mut word = [0; 16];
-    tokio::time::timeout(Duration::from_millis(START_MS_MAX), said.read(&mut word)).await??;
-    Ok(())
+    match tokio::time::timeout(Duration::from_millis(START_MS_MAX), said.read(&mut word)).await {
+        Ok(read) => read.map(drop),
+        Err(_) => {
+            child.kill()?;
+            Err(io::Error::other("it took too long"))
+        }
+    }
 }

@@ -139,9 +139,13 @@ impl Entry {
         if state != State::Reserved || now.is_deleting {
             return Err(ExecutorError::WrongState { guid: self.guid.clone(), state, what: "run" });
         }
+        let tags = spec.log.tags.clone();
         now.spec = Some(Arc::new(spec));
         self.ended.send_replace(false);
-        Ok(self.change(&mut now, |container| container.state = State::Initializing))
+        Ok(self.change(&mut now, |container| {
+            container.state = State::Initializing;
+            container.metric_tags = tags;
+        }))
     }
 
     pub(crate) fn created(&self, ports: Vec<Port>) -> Arc<Container> {
@@ -289,7 +293,7 @@ impl Entry {
         let left: Vec<Identity> = steps.filter_map(|files| files.identity().ok().flatten()).collect();
         let deadline = Instant::now() + Duration::from_millis(GONE_MS_MAX);
         for identity in left {
-            while identity.shim.is_there() || identity.process.is_there() {
+            while identity.is_there() {
                 end_tree(&identity);
                 if Instant::now() > deadline {
                     tracing::error!(container = %self.guid, pid = identity.process.pid, "a process cannot be killed");

@@ -36,10 +36,12 @@ pub(crate) async fn watch(inner: Arc<Inner>) {
         if round % DISK_EVERY == 0 {
             disks(&entries).await;
         }
-        let Ok(snapshot) = Snapshot::take() else { continue };
-        for entry in &entries {
-            judge(entry, &snapshot);
-        }
+        let is_wrapped = inner.sandbox.has_runtime();
+        let judged = tokio::task::spawn_blocking(move || {
+            let snapshot = Snapshot::take().unwrap_or_default();
+            entries.iter().for_each(|entry| judge(entry, &snapshot, is_wrapped));
+        });
+        let _ = judged.await;
     }
 }
 
@@ -56,8 +58,8 @@ fn expire(inner: &Inner, entries: &[Arc<Entry>]) {
     }
 }
 
-fn judge(entry: &Entry, snapshot: &Snapshot) {
-    let counted = count(entry, snapshot);
+fn judge(entry: &Entry, snapshot: &Snapshot, is_wrapped: bool) {
+    let counted = count(entry, snapshot, is_wrapped);
     let reservation = &entry.container().reservation;
     let memory_max = quota_bytes(reservation.room.memory_mb);
     if memory_max > 0 && counted.memory_bytes > memory_max {
@@ -111,10 +113,12 @@ struct Counted {
     cpu_ticks: u64,
 }
 
-fn count(entry: &Entry, snapshot: &Snapshot) -> Counted {
+/// Where a runtime wraps the process of an app, it is not counted: it is the cell's and not the app's.
+fn count(entry: &Entry, snapshot: &Snapshot, is_wrapped: bool) -> Counted {
     let mut counted = Counted::default();
     for identity in entry.processes.lock().unwrap_or_else(PoisonError::into_inner).values() {
-        for process in snapshot.below(identity.shim.pid) {
+        let all = snapshot.below(identity.shim.pid).into_iter();
+        for process in all.filter(|process| !(is_wrapped && process.pid == identity.process.pid)) {
             counted.memory_bytes += memory_bytes(process.pid);
             counted.cpu_ticks += process.cpu_ticks;
             counted.processes += 1;
@@ -132,7 +136,7 @@ pub(crate) fn usage(inner: &Inner) -> BTreeMap<ContainerGuid, Usage> {
     let snapshot = Snapshot::take().unwrap_or_default();
     let now = Instant::now();
     let used = entries.iter().map(|entry| {
-        let counted = count(entry, &snapshot);
+        let counted = count(entry, &snapshot, inner.sandbox.has_runtime());
         let room = entry.container().reservation.room;
         let usage = Usage {
             cpu_fraction: cpu_fraction(entry, counted.cpu_ticks, now),

@@ -83,6 +83,11 @@ impl Checked {
         }
     }
 
+    /// Whether what the shim starts is a runtime, and not the process of the app itself.
+    pub(crate) fn has_runtime(&self) -> bool {
+        matches!(self, Checked::Oci(_))
+    }
+
     /// Makes the root folder of a container; does nothing where it is there.
     pub(crate) fn make(&self, folder: &Path, rootfs: &str) -> io::Result<()> {
         match self {

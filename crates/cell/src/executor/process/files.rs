@@ -51,6 +51,13 @@ pub(crate) struct Identity {
     pub(crate) process: ProcessName,
 }
 
+impl Identity {
+    /// Whether anything of it still runs.
+    pub(crate) fn is_there(&self) -> bool {
+        self.boot == proc::boot() && (self.shim.is_there() || self.process.is_there())
+    }
+}
+
 /// How it ended, or why it was never started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ended {
