@@ -89,10 +89,11 @@ async fn spawn(shim: &ShimCommand, folder: &Path) -> io::Result<()> {
     let mut said = pipe::Receiver::from_owned_fd(said.into())?;
     let mut word = [0; 16];
     match tokio::time::timeout(Duration::from_millis(START_MS_MAX), said.read(&mut word)).await {
-        Ok(read) => read.map(drop),
-        Err(_) => {
-            child.kill()?;
-            Err(io::Error::other("it took too long"))
-        }
+        Ok(Ok(1..)) => return Ok(()),
+        // It has ended or is about to, and is asked for its end, or it would stay a zombie.
+        Ok(_) => {}
+        Err(_) => child.kill()?,
     }
+    let status = tokio::task::spawn_blocking(move || child.wait()).await.map_err(io::Error::other)??;
+    Err(io::Error::other(format!("it ended with {status}")))
 }

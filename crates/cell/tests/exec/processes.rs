@@ -43,6 +43,8 @@ async fn success_and_killing_signals_are_told_apart() {
     let guid = cell.run("missing", spec(missing)).await;
     let ending = cell.end(&guid).await;
     assert!(ending.starts_with("failed /no/such/program in ") && ending.contains("No such file"), "{ending}");
+    // A shim that is done is not left behind as a zombie.
+    wait_for(|| (zombies() == 0).then_some(())).await;
 }
 
 #[tokio::test]
@@ -293,4 +295,12 @@ async fn output_that_nobody_reads_does_not_stop_the_app() {
     assert!(bytes("output") < 1_200_000 && bytes("output.old") < 1_200_000);
     let mut cell = Cell::open(folder, |_| {});
     cell.delete(&guid).await;
+}
+
+/// Children of this very process that ended and that nobody asked for.
+fn zombies() -> usize {
+    let own = format!(" Z {} ", std::process::id());
+    let processes =
+        fs::read_dir("/proc").unwrap().filter_map(|entry| fs::read_to_string(entry.ok()?.path().join("stat")).ok());
+    processes.filter(|stat| stat.contains(&own)).count()
 }

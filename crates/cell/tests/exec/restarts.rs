@@ -30,6 +30,45 @@ async fn apps_do_not_notice() {
     cell.delete(&guid).await;
 }
 
+/// In this variable the test below tells another process of this program which folder to be a cell in.
+const VICTIM: &str = "CORKBOARD_TEST_VICTIM";
+
+#[tokio::test]
+async fn a_cell_that_is_killed_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut victim = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "restarts::victim", "--nocapture"])
+        .env(VICTIM, folder.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let path = folder.path().join("cell/containers/app/root/pid");
+    let pid = wait_for(|| fs::read_to_string(&path).ok().filter(|text| text.ends_with('\n'))).await;
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    assert!(is_alive(pid.trim()));
+
+    let mut cell = Cell::open(folder, |_| {});
+    let [container] = &cell.executor.list()[..] else { panic!("{:?}", cell.executor.list()) };
+    let guid = container.guid.clone();
+    fs::write(cell.root(&guid).join("end"), "").unwrap();
+    assert_eq!(cell.end(&guid).await, "failed APP: Exited with status 7");
+    assert_eq!(cell.file(&guid, "pid").await, pid.trim());
+    assert_eq!(cell.log(&guid), ["[APP/3] OUT begin", "[APP/3] OUT end", "[APP/3] OUT Exit status 7"]);
+}
+
+/// Is a cell until it is killed, when the test above asks for one.
+#[tokio::test]
+async fn victim() {
+    let Some(folder) = std::env::var_os(VICTIM) else { return };
+    let executor = LocalExecutor::open(config(folder.as_ref())).unwrap();
+    let reservation = crate::cell::reservation("app", corkboard_cell::executor::Room::default());
+    let guid = reservation.owner.container();
+    executor.reserve(reservation).unwrap();
+    executor.run(&guid, spec(shell(FOREVER))).await.unwrap();
+    std::future::pending::<()>().await;
+}
+
 #[tokio::test]
 async fn what_ended_meanwhile_ended_as_it_did() {
     let mut cell = Cell::new();
