@@ -94,6 +94,8 @@ pub(crate) trait Ground: Send + Sync {
     ) -> Later<'a, Result<u64, DownloadFailure>>;
     /// Sends a file of the container away, and gives its bytes. Dropping it cancels it.
     fn upload<'a>(&'a self, step: &'a Step, action: &'a models::UploadAction) -> Later<'a, Result<u64, String>>;
+    /// Whether the process of this step was started before, by a cell that was here before this one.
+    fn was_started(&self, step: &Step) -> bool;
     /// Notes that a step begins, and tells for how long it has been going on if it began before the cell did.
     fn begin(&self, step: &Step) -> Option<Duration>;
     fn grace(&self) -> Duration;
@@ -114,7 +116,8 @@ pub(crate) enum Purpose {
     Check,
 }
 
-/// An interpreter of one tree.
+/// An interpreter of one tree. Once it is cancelled it begins nothing; what a cell before this one has begun is still found, so
+/// that it has the rest of its grace time.
 #[derive(Clone, Copy)]
 pub(crate) struct Tree<'a> {
     pub(crate) ground: &'a dyn Ground,
@@ -172,9 +175,6 @@ impl<'a> Tree<'a> {
 
     async fn serial(self, step: &Step, actions: &[models::Action], output: Output, cancel: &Cancel) -> Outcome {
         for (index, action) in actions.iter().enumerate() {
-            if cancel.is_cancelled() {
-                return Err(Failure::Cancelled);
-            }
             self.perform(&step.child(index), action, output.clone(), cancel).await?;
         }
         Ok(())

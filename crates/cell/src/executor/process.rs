@@ -62,7 +62,7 @@ pub(crate) async fn start(
 
 /// Waits for as long as there is a shim that may still start the process: one that a cell before this one has started did not
 /// make way for ours.
-async fn until_started(files: &StepFiles) -> io::Result<()> {
+pub(crate) async fn until_started(files: &StepFiles) -> io::Result<()> {
     while !files.was_started() {
         if files.lock().is_ok() && !files.was_started() {
             return Err(io::Error::other("it ended at once"));

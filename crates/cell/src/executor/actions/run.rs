@@ -18,7 +18,7 @@ const ERROR_BYTES_MAX: usize = 1_024;
 
 impl Tree<'_> {
     pub(super) async fn run(self, step: &Step, run: &models::RunAction, output: Output, cancel: &Cancel) -> Outcome {
-        if cancel.is_cancelled() {
+        if cancel.is_cancelled() && !self.ground.was_started(step) {
             return Err(Failure::Cancelled);
         }
         let is_quiet = run.suppress_log_output && self.purpose == Purpose::Work;
@@ -49,6 +49,8 @@ impl Tree<'_> {
     async fn end(self, process: &dyn Process, cancel: &Cancel) -> Option<(Result<Exit, String>, bool, bool)> {
         let mut wait = process.wait();
         tokio::select! {
+            // One that ended before it was cancelled was not cancelled.
+            biased;
             exit = &mut wait => return Some((exit, false, false)),
             () = cancel.cancelled() => process.signal(Signal::Terminate),
         }
@@ -91,6 +93,9 @@ impl Tree<'_> {
         output: &Output,
         cancel: &Cancel,
     ) -> Outcome {
+        if cancel.is_cancelled() {
+            return Err(Failure::Cancelled);
+        }
         let artifact = &download.artifact;
         say(artifact, output, &format!("Downloading {artifact}..."));
         let fetched = tokio::select! {
@@ -125,6 +130,9 @@ impl Tree<'_> {
         output: &Output,
         cancel: &Cancel,
     ) -> Outcome {
+        if cancel.is_cancelled() {
+            return Err(Failure::Cancelled);
+        }
         let artifact = &upload.artifact;
         say(artifact, output, &format!("Uploading {artifact}..."));
         let sent = tokio::select! {

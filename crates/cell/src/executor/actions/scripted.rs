@@ -144,6 +144,10 @@ impl Ground for Scripted {
         })
     }
 
+    fn was_started(&self, _step: &Step) -> bool {
+        !self.before.is_zero()
+    }
+
     fn begin(&self, _step: &Step) -> Option<Duration> {
         (!self.before.is_zero()).then_some(self.before)
     }

@@ -150,6 +150,17 @@ async fn a_cancelled_process_has_its_grace_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_ran_before_the_cell_has_its_grace_time_too() {
+    let story = play(Purpose::Work, &serial([run("60000:0:stubborn")]), Some(0), Duration::from_secs(1)).await;
+    expect![[r#"
+        0      a.0 starts
+        10000  APP OUT Exit status 137 (exceeded 10s graceful shutdown interval)
+        10000  fails: exceeded graceful shutdown interval
+    "#]]
+    .assert_eq(&story);
+}
+
+#[tokio::test(start_paused = true)]
 async fn serial_stops_at_the_first_failure() {
     check(
         &serial([run("100:0"), run("100:0")]),

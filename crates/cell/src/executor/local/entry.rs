@@ -23,7 +23,7 @@ use super::super::clock::wall_ns;
 use super::super::health::MONITOR;
 use super::super::logs::Stream;
 use super::super::process::files::Identity;
-use super::super::process::{Guarded, StepFiles, end_tree};
+use super::super::process::{Guarded, StepFiles, end_tree, until_started};
 use super::super::records::Record;
 use super::super::{Container, ContainerGuid, Ending, ExecutorError, Port, Reservation, RunSpec, State, Update};
 use super::sandbox::Checked;
@@ -289,10 +289,13 @@ impl Entry {
 
     /// Kills everything that still runs in it, and waits until it is gone.
     pub(crate) async fn end_processes(&self) {
-        let steps = self.steps().into_iter().map(StepFiles::new);
-        let left: Vec<Identity> = steps.filter_map(|files| files.identity().ok().flatten()).collect();
         let deadline = Instant::now() + Duration::from_millis(GONE_MS_MAX);
-        for identity in left {
+        for files in self.steps().into_iter().map(StepFiles::new) {
+            // A shim that a cell before this one has started may not have come to write down whom it started.
+            if files.launch().is_ok() {
+                let _ = tokio::time::timeout_at(deadline, until_started(&files)).await;
+            }
+            let Ok(Some(identity)) = files.identity() else { continue };
             while identity.is_there() {
                 end_tree(&identity);
                 if Instant::now() > deadline {

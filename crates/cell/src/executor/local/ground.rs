@@ -145,6 +145,10 @@ impl Ground for Grounded {
         Box::pin(self.send(step, action))
     }
 
+    fn was_started(&self, step: &Step) -> bool {
+        self.entry.step(step).was_started()
+    }
+
     fn begin(&self, step: &Step) -> Option<Duration> {
         if is_monitor(step) {
             return None;

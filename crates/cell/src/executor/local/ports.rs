@@ -70,10 +70,12 @@ mod tests {
 
     #[test]
     fn ports_are_given_in_turn_and_never_twice() {
-        let other = TcpListener::bind("127.0.0.1:0").unwrap();
-        let used = other.local_addr().unwrap().port().clamp(2_000, 60_000);
-        let range = used - 2..=used + 2;
-        let mut ports = Ports::new(range.clone(), [127, 0, 0, 1].into());
+        // An address that no other test listens on.
+        let address = IpAddr::from([127, 77, 1, 1]);
+        let other = TcpListener::bind((address, 0)).unwrap();
+        let used = other.local_addr().unwrap().port();
+        let range = used - 2..=used.saturating_add(2);
+        let mut ports = Ports::new(range.clone(), address);
         let first = ports.allocate(&[8080, 2222, 8080]).unwrap();
         assert_eq!(first.iter().map(|port| port.container).collect::<Vec<_>>(), [8080, 2222]);
         assert!(first.iter().all(|port| range.contains(&port.host) && port.host != used));
