@@ -67,6 +67,8 @@ pub struct LocalConfig {
     pub grace: Duration,
     pub checks: CheckTimes,
     pub sandbox: Sandbox,
+    /// Let the kernel keep plain processes within their limits where it can, instead of counting.
+    pub control_groups: bool,
     pub cache_bytes_max: u64,
     /// For downloads and uploads over `https`.
     pub tls: Option<Arc<rustls::ClientConfig>>,
@@ -88,6 +90,7 @@ impl LocalConfig {
             grace: Duration::from_secs(10),
             checks: CheckTimes::default(),
             sandbox: Sandbox::Process { stacks: vec!["cflinuxfs4".to_owned()], run_as: None },
+            control_groups: true,
             cache_bytes_max: 10 * 1024 * 1024 * 1024,
             tls: None,
             reservation_max: Duration::from_secs(60),
@@ -154,7 +157,7 @@ impl LocalExecutor {
             tracing::warn!(%error, "old logs cannot be removed");
         }
         let inner = Arc::new(Inner {
-            sandbox: sandbox::Checked::new(&config.sandbox, &config.root),
+            sandbox: sandbox::Checked::new(&config.sandbox, &config.root, config.control_groups),
             cache,
             entries: Mutex::default(),
             ports: Mutex::new(Ports::new(config.host_ports.clone(), config.address)),
@@ -168,6 +171,12 @@ impl LocalExecutor {
         inner.take_over().map_err(|source| OpenError::Folder { root: inner.config.root.clone(), source })?;
         inner.spawn(guard::watch(inner.clone()));
         Ok(Self { inner })
+    }
+
+    /// Whether the kernel keeps containers within their memory and their number of processes. If not, the cell does by counting,
+    /// a moment later; the reason says what the machine lacks.
+    pub fn control_groups(&self) -> Result<(), String> {
+        self.inner.sandbox.control_groups().map_err(ToOwned::to_owned)
     }
 }
 

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use super::actions::Step;
 use super::local::Place;
 use super::process::Launch;
-use super::records::folder_name;
+use super::records::{cell_name, folder_name};
 
 /// A program that is in no root file system. A runtime that gets as far as missing it can run containers.
 const PROBE_PROGRAM: &str = "/no-such-program-for-a-probe";
@@ -51,6 +51,8 @@ pub(crate) struct Oci {
     stacks: BTreeMap<String, PathBuf>,
     /// Where the runtime keeps what it knows.
     state: PathBuf,
+    /// The control group of everything that this cell runs.
+    group: String,
     /// The program, or why there is none.
     runtime: Result<String, String>,
 }
@@ -71,7 +73,7 @@ impl Oci {
             Ok(program) => tracing::info!(program, "containers are run by this runtime"),
             Err(why) => tracing::error!(why, "containers cannot be run"),
         }
-        Self { stacks, state, runtime }
+        Self { stacks, state, group: format!("/corkboard/{}", cell_name(root)), runtime }
     }
 
     pub(crate) fn health(&self) -> Result<(), String> {
@@ -136,7 +138,7 @@ impl Oci {
                 (words(&["exec", "--process", &path, &id(joined)]), Vec::new())
             }
             None => {
-                write("config.json", &bundle(place, step, &process)).map_err(failed)?;
+                write("config.json", &bundle(place, step, &process, &self.group)).map_err(failed)?;
                 let run = words(&["run", "--bundle", &folder.display().to_string(), &id(step)]);
                 (run, [base.clone(), words(&["delete", "--force", &id(step)])].concat())
             }
@@ -147,6 +149,7 @@ impl Oci {
             env: vec![("PATH".to_owned(), PATH.to_owned())],
             user: None,
             nofile: None,
+            groups: Vec::new(),
             afterwards,
         })
     }
@@ -170,7 +173,7 @@ fn process(action: &models::RunAction, inside: &Inside<'_>, is_privileged: bool)
 }
 
 /// The `config.json` of a bundle.
-fn bundle(place: &Place<'_>, step: &Step, process: &Value) -> Value {
+fn bundle(place: &Place<'_>, step: &Step, process: &Value, group: &str) -> Value {
     let room = place.container.reservation.room;
     let mut resources = json!({ "devices": [{ "allow": false, "access": "rwm" }] });
     if room.memory_mb > 0 {
@@ -184,7 +187,7 @@ fn bundle(place: &Place<'_>, step: &Step, process: &Value) -> Value {
         // As Diego: a weight of 100 is the share that everybody has by default.
         resources["cpu"] = json!({ "shares": (u64::from(place.spec.cpu_weight) * 1024 / 100).max(2) });
     }
-    let group = format!("/corkboard/{}/{step}", folder_name(&place.container.guid));
+    let group = format!("{group}/{}/{step}", folder_name(&place.container.guid));
     config(place.root.path(), process, &resources, &group)
 }
 

@@ -11,6 +11,7 @@
 //!
 //! Process ids are used again by the kernel, so a process is known by its id and the time it was started, in this boot.
 
+pub(crate) mod cgroup;
 pub(crate) mod files;
 pub(crate) mod proc;
 mod running;

@@ -149,6 +149,12 @@ pub(crate) fn folder_name(guid: &ContainerGuid) -> String {
     format!("sum.{}", sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
+/// A short name for a folder of a cell, so that several cells on one machine do not take each other's for their own.
+pub(crate) fn cell_name(root: &Path) -> String {
+    let sum = digest::digest(&digest::SHA256, root.as_os_str().as_encoded_bytes());
+    sum.as_ref()[..4].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 pub(crate) fn containers_folder(root: &Path) -> PathBuf {
     root.join("containers")
 }

@@ -8,7 +8,7 @@ use crate::cell::{Cell, reservation, shell, spec, wait_for};
 
 #[tokio::test]
 async fn too_much_memory_is_the_end() {
-    let mut cell = Cell::new();
+    let mut cell = Cell::with(|config| config.control_groups = false);
     let room = Room { memory_mb: 48, disk_mb: 64, containers: 1 };
     let hungry = "exec python3 -c 'import time\nx = bytearray(100 * 1024 * 1024)\ntime.sleep(60)'";
     let guid = cell.run_in("hungry", room, spec(shell(hungry))).await;
@@ -16,6 +16,38 @@ async fn too_much_memory_is_the_end() {
     let modest = "exec python3 -c 'x = bytearray(10 * 1024 * 1024)\nimport time\ntime.sleep(0.3)'";
     let guid = cell.run_in("modest", room, spec(shell(modest))).await;
     assert_eq!(cell.end(&guid).await, "");
+}
+
+#[tokio::test]
+async fn the_kernel_keeps_limits_where_it_can() {
+    let never = Duration::from_secs(3_600);
+    let mut cell = Cell::with(|config| config.guard_interval = never);
+    if let Err(why) = cell.executor.control_groups() {
+        assert!(why.contains("control group"), "{why}");
+        return;
+    }
+    let mut reservation = reservation("kept", Room { memory_mb: 48, disk_mb: 64, containers: 1 });
+    reservation.max_pids = 4;
+    let guid = reservation.owner.container();
+    cell.executor.reserve(reservation).unwrap();
+    let script = "(for i in 1 2 3 4 5 6; do sleep 0.2 & done) 2>/dev/null || echo no more processes
+        exec python3 -c 'x = bytearray(100 * 1024 * 1024)'";
+    cell.executor.run(&guid, spec(shell(script))).await.unwrap();
+    assert_eq!(cell.end(&guid).await, "failed APP: Exited with status 137 (out of memory)");
+    assert!(cell.log(&guid).contains(&"[APP/3] OUT no more processes".to_owned()));
+    cell.delete(&guid).await;
+    let groups = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let mut folders =
+        groups.lines().filter(|line| line.contains(" cgroup")).map(|line| line.split(' ').nth(1).unwrap());
+    assert!(!folders.any(|folder| holds(folder.as_ref(), "-kept")));
+}
+
+/// Whether there is a folder whose name ends so somewhere below another.
+fn holds(folder: &std::path::Path, name: &str) -> bool {
+    let below = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    below
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .any(|entry| entry.file_name().to_string_lossy().ends_with(name) || holds(&entry.path(), name))
 }
 
 #[tokio::test]
@@ -29,7 +61,7 @@ async fn too_much_disk_is_the_end() {
 
 #[tokio::test]
 async fn too_many_processes_are_the_end() {
-    let mut cell = Cell::new();
+    let mut cell = Cell::with(|config| config.control_groups = false);
     let mut reservation = reservation("many", Room { memory_mb: 48, disk_mb: 10, containers: 1 });
     reservation.max_pids = 5;
     let guid = reservation.owner.container();

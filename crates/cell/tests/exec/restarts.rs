@@ -180,6 +180,7 @@ async fn a_process_is_not_taken_for_another() {
         assert!(is_alive(&pid), "{name}");
         fs::write(cell.root(&guid).join("end"), "").unwrap();
         wait_for(|| (!is_alive(&pid)).then_some(())).await;
+        cell.delete(&guid).await;
     }
 }
 

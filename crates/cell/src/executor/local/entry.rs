@@ -322,7 +322,7 @@ pub(crate) const STOPPED_BEFORE: &str = "stopped-before-running";
 
 /// Removes everything of a container from the disk.
 pub(crate) fn remove(folder: &Path, sandbox: &Checked) -> io::Result<()> {
-    sandbox.unmake(&folder.join("root"))?;
+    sandbox.unmake(folder)?;
     if fs::remove_dir_all(folder).is_ok() {
         return Ok(());
     }

@@ -65,7 +65,8 @@ impl Grounded {
         if step.as_str().starts_with(main.as_str()) {
             self.started.send_replace(true);
         }
-        Ok(Box::new(Counted { running, entry: self.entry.clone(), step: step.clone() }))
+        let (inner, entry) = (self.inner.clone(), self.entry.clone());
+        Ok(Box::new(Counted { running, inner, entry, step: step.clone() }))
     }
 
     /// A process of the action that a look can be taken beside.
@@ -176,6 +177,7 @@ fn is_monitor(step: &Step) -> bool {
 /// A process that counts for what its container uses, for as long as it runs.
 struct Counted {
     running: Running,
+    inner: Arc<Inner>,
     entry: Arc<Entry>,
     step: Step,
 }
@@ -183,7 +185,12 @@ struct Counted {
 impl Process for Counted {
     fn wait(&self) -> Later<'_, Result<Exit, String>> {
         Box::pin(async move {
-            let exit = self.running.wait().await;
+            let mut exit = self.running.wait().await;
+            if let Ok(exit) = &mut exit
+                && exit.status != 0
+            {
+                exit.out_of_memory |= self.inner.sandbox.was_out_of_memory(self.entry.folder());
+            }
             self.entry.processes.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.step);
             if is_monitor(&self.step) {
                 // There is one every few seconds, and nobody asks for it again.

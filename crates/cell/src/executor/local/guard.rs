@@ -1,7 +1,7 @@
 //! What containers use, and the end of those that use more than they may.
 //!
-//! Memory and processes are counted from `/proc`, which works for every user and in every sandbox; a runtime with control groups
-//! is faster to stop an app, and this is what is left where there are none. A container that takes too much memory is killed and
+//! Memory and processes are counted from `/proc`, which works for every user and in every sandbox. Control groups are faster to
+//! stop an app, and this is what is left where there are none. A container that takes too much memory is killed and
 //! its exit says so; one with too many processes or too much on its disk is ended with the reason.
 
 use std::collections::BTreeMap;

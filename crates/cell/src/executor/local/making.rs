@@ -52,6 +52,7 @@ pub(crate) async fn live(inner: Arc<Inner>, entry: Arc<Entry>) {
         }
     };
     entry.end_processes().await;
+    inner.sandbox.release(entry.folder());
     tracing::info!(container = %entry.guid, reason, "completed");
     inner.tell(entry.complete(reason, is_retryable));
     entry.ended.send_replace(true);
@@ -73,7 +74,7 @@ async fn make(inner: &Arc<Inner>, entry: &Arc<Entry>, spec: &Arc<RunSpec>) -> Re
     }
     let failed = |error: io::Error| retryable(format!("failed to create container: {error}"));
     let reservation = entry.container().reservation.clone();
-    inner.sandbox.make(entry.folder(), &reservation.rootfs).map_err(failed)?;
+    inner.sandbox.make(entry.folder(), &reservation).map_err(failed)?;
     let root = RootDir::open(&entry.root()).map_err(failed)?;
     let owner = match inner.sandbox.first_user(spec, &root) {
         Ok(owner) => owner,

@@ -17,10 +17,14 @@ use api::models;
 use super::super::actions::Step;
 use super::super::files::root::{Owner, RootDir};
 use super::super::oci::Oci;
+use super::super::process::cgroup::{Groups, Limits};
 use super::super::process::{Launch, StepFiles};
+use super::super::records::{cell_name, folder_name};
 use super::super::users::{self, User};
-use super::super::{Container, RunSpec};
+use super::super::{Container, Reservation, RunSpec};
 use super::environment::environment;
+
+const MB_BYTES: u64 = 1024 * 1024;
 
 /// Room on the disk for a container that has no limit.
 const DISK_BYTES_MAX: u64 = 64 * 1024 * 1024 * 1024;
@@ -55,7 +59,7 @@ impl Sandbox {
 /// A sandbox after a look at what this machine allows.
 #[derive(Debug)]
 pub(crate) enum Checked {
-    Process { run_as: Option<String>, is_root: bool },
+    Process { run_as: Option<String>, is_root: bool, groups: Groups },
     Oci(Oci),
 }
 
@@ -68,10 +72,16 @@ pub(crate) struct Place<'a> {
 }
 
 impl Checked {
-    pub(crate) fn new(sandbox: &Sandbox, root: &Path) -> Self {
+    pub(crate) fn new(sandbox: &Sandbox, root: &Path, has_groups: bool) -> Self {
         let is_root = rustix::process::geteuid().is_root();
         match sandbox {
-            Sandbox::Process { run_as, .. } => Checked::Process { run_as: run_as.clone(), is_root },
+            Sandbox::Process { run_as, .. } => {
+                let groups = if has_groups { Groups::find(&cell_name(root)) } else { Groups::none() };
+                if let Err(why) = groups.health() {
+                    tracing::info!(why, "limits are kept by counting");
+                }
+                Checked::Process { run_as: run_as.clone(), is_root, groups }
+            }
             Sandbox::Oci { stacks, runtimes } => Checked::Oci(Oci::new(stacks.clone(), runtimes, root, is_root)),
         }
     }
@@ -88,18 +98,49 @@ impl Checked {
         matches!(self, Checked::Oci(_))
     }
 
-    /// Makes the root folder of a container; does nothing where it is there.
-    pub(crate) fn make(&self, folder: &Path, rootfs: &str) -> io::Result<()> {
+    /// Why limits are kept by counting, if they are.
+    pub(crate) fn control_groups(&self) -> Result<(), &str> {
         match self {
-            Checked::Process { .. } => fs::DirBuilder::new().recursive(true).mode(0o755).create(folder.join("root")),
-            Checked::Oci(oci) => oci.make(folder, rootfs),
+            Checked::Process { groups, .. } => groups.health(),
+            Checked::Oci(_) => Ok(()),
         }
     }
 
-    pub(crate) fn unmake(&self, root: &Path) -> io::Result<()> {
+    /// Whether the kernel killed something in the container of this folder for its memory.
+    pub(crate) fn was_out_of_memory(&self, folder: &Path) -> bool {
         match self {
-            Checked::Process { .. } => Ok(()),
-            Checked::Oci(oci) => oci.unmake(root),
+            Checked::Process { groups, .. } => groups.was_out_of_memory(&name(folder)),
+            Checked::Oci(_) => false,
+        }
+    }
+
+    /// Makes the root folder of a container and the limits around it; making it again does no harm.
+    pub(crate) fn make(&self, folder: &Path, reservation: &Reservation) -> io::Result<()> {
+        match self {
+            Checked::Process { groups, .. } => {
+                fs::DirBuilder::new().recursive(true).mode(0o755).create(folder.join("root"))?;
+                let positive = |number: i32| u64::try_from(number).unwrap_or(0);
+                let memory_bytes = positive(reservation.room.memory_mb) * MB_BYTES;
+                groups.make(&name(folder), Limits { memory_bytes, pids: positive(reservation.max_pids) })
+            }
+            Checked::Oci(oci) => oci.make(folder, &reservation.rootfs),
+        }
+    }
+
+    /// Gives back what only running processes need, as soon as there are none.
+    pub(crate) fn release(&self, folder: &Path) {
+        if let Checked::Process { groups, .. } = self
+            && let Err(error) = groups.remove(&name(folder))
+        {
+            tracing::warn!(%error, folder = %folder.display(), "a control group cannot be removed yet");
+        }
+    }
+
+    /// Takes apart what is not a file.
+    pub(crate) fn unmake(&self, folder: &Path) -> io::Result<()> {
+        match self {
+            Checked::Process { groups, .. } => groups.remove(&name(folder)),
+            Checked::Oci(oci) => oci.unmake(&folder.join("root")),
         }
     }
 
@@ -123,7 +164,7 @@ impl Checked {
     fn user(&self, name: &str, root: &RootDir) -> Result<Option<User>, String> {
         match self {
             Checked::Process { is_root: false, .. } => Ok(None),
-            Checked::Process { run_as, is_root: true } => {
+            Checked::Process { run_as, is_root: true, .. } => {
                 let name = run_as.as_deref().unwrap_or(name);
                 if name.is_empty() {
                     return Ok(None);
@@ -166,7 +207,7 @@ impl Checked {
         place.root.folder(Path::new(dir), owner).map_err(failed)?;
         let nofile = action.resource_limits.as_ref().and_then(|limits| limits.nofile);
         match self {
-            Checked::Process { run_as, .. } => {
+            Checked::Process { run_as, groups, .. } => {
                 let name = run_as.as_deref().unwrap_or(&action.user);
                 let home = place.root.path().display().to_string();
                 Ok(Launch {
@@ -175,6 +216,7 @@ impl Checked {
                     env: environment(place.container, place.spec, action, name, &home),
                     user: owner,
                     nofile,
+                    groups: groups.of(&folder_name(&place.container.guid)),
                     afterwards: Vec::new(),
                 })
             }
@@ -185,6 +227,11 @@ impl Checked {
             }
         }
     }
+}
+
+/// What a container is called, in its folder and everywhere else.
+fn name(folder: &Path) -> String {
+    folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// In the container if it is there, on the host otherwise.
@@ -218,7 +265,7 @@ fn first_user(action: &models::Action) -> Option<&str> {
 
 pub(crate) fn disk_bytes_max(container: &Container) -> u64 {
     match u64::try_from(container.reservation.room.disk_mb) {
-        Ok(mb @ 1..) => mb * 1024 * 1024,
+        Ok(mb @ 1..) => mb * MB_BYTES,
         _ => DISK_BYTES_MAX,
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct Launch {
     /// User and group, where they are others than those of the cell.
     pub(crate) user: Option<(u32, u32)>,
     pub(crate) nofile: Option<u64>,
+    /// Control groups that it is born in, and those that the shim goes back to.
+    pub(crate) groups: Vec<(PathBuf, PathBuf)>,
     /// What to run when it ended, whatever came of it: a container of a runtime has to be removed.
     pub(crate) afterwards: Vec<String>,
 }

@@ -55,7 +55,9 @@ fn run(files: &StepFiles, launch: &Launch) -> io::Result<i32> {
         rustix::process::setrlimit(Resource::Nofile, Rlimit { current: wanted, maximum: wanted })?;
     }
     let output = Arc::new(Mutex::new(Lines::open(files.output())?));
-    let mut child = spawn(launch)?;
+    let child = enter(launch).and_then(|()| spawn(launch));
+    leave(launch);
+    let mut child = child?;
     let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
     let identity = Identity {
         boot: proc::boot(),
@@ -79,6 +81,19 @@ fn run(files: &StepFiles, launch: &Launch) -> io::Result<i32> {
         let _ = reader.join();
     }
     Ok(status)
+}
+
+fn enter(launch: &Launch) -> io::Result<()> {
+    let own = std::process::id().to_string();
+    launch.groups.iter().try_for_each(|(inside, _)| fs::write(inside, &own))
+}
+
+/// The shim is not the app's, and does not count for what the app uses. One that cannot leave stays and is small.
+fn leave(launch: &Launch) {
+    let own = std::process::id().to_string();
+    for (_, outside) in &launch.groups {
+        let _ = fs::write(outside, &own);
+    }
 }
 
 fn spawn(launch: &Launch) -> io::Result<std::process::Child> {
