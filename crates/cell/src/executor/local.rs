@@ -52,6 +52,9 @@ use ports::Ports;
 const EVENTS_MAX: usize = 4_096;
 const LINES_MAX: usize = 4_096;
 
+const LOCK_ATTEMPTS_MAX: usize = 50;
+const LOCK_PAUSE_MS: u64 = 20;
+
 #[derive(Clone, Debug)]
 pub struct LocalConfig {
     /// Everything is kept here. One cell at a time.
@@ -183,11 +186,15 @@ impl LocalExecutor {
 fn lock(root: &Path) -> Result<fs::File, OpenError> {
     let failed = |source| OpenError::Folder { root: root.to_owned(), source };
     let file = fs::OpenOptions::new().create(true).append(true).open(root.join("lock")).map_err(failed)?;
-    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(OpenError::Taken { root: root.to_owned() }),
-        Err(error) => Err(failed(error.into())),
+    for _ in 0..LOCK_ATTEMPTS_MAX {
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            // A cell that just ended may have been starting a process, which has the lock until it is another program.
+            Err(rustix::io::Errno::WOULDBLOCK) => std::thread::sleep(Duration::from_millis(LOCK_PAUSE_MS)),
+            Err(error) => return Err(failed(error.into())),
+        }
     }
+    Err(OpenError::Taken { root: root.to_owned() })
 }
 
 impl Inner {

@@ -26,7 +26,7 @@ async fn the_kernel_keeps_limits_where_it_can() {
         assert!(why.contains("control group"), "{why}");
         return;
     }
-    let mut reservation = reservation("kept", Room { memory_mb: 48, disk_mb: 64, containers: 1 });
+    let mut reservation = reservation("within", Room { memory_mb: 48, disk_mb: 64, containers: 1 });
     reservation.max_pids = 4;
     let guid = reservation.owner.container();
     cell.executor.reserve(reservation).unwrap();
@@ -39,7 +39,7 @@ async fn the_kernel_keeps_limits_where_it_can() {
     let groups = std::fs::read_to_string("/proc/self/mounts").unwrap();
     let mut folders =
         groups.lines().filter(|line| line.contains(" cgroup")).map(|line| line.split(' ').nth(1).unwrap());
-    assert!(!folders.any(|folder| holds(folder.as_ref(), "-kept")));
+    assert!(!folders.any(|folder| holds(folder.as_ref(), "-within")));
 }
 
 /// Whether there is a folder whose name ends so somewhere below another.

@@ -1,7 +1,7 @@
 //! Reading what a shim wrote down, while it goes on writing.
 //!
-//! How far it was read is kept beside it, so that a cell that starts again repeats no line and misses none, as long as it was
-//! away for less than the two files hold.
+//! How far it was read is kept beside it, so that a cell that starts again misses no line, as long as it was away for less than
+//! the two files hold. It repeats none either, unless the one before was killed just after it had handed some on.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
