@@ -271,3 +271,39 @@ fn is_mounted(path: &Path) -> io::Result<bool> {
     let mounts = fs::read_to_string("/proc/self/mounts")?;
     Ok(mounts.lines().any(|line| line.split(' ').nth(1) == Some(shown.as_str())))
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn a_process_is_told_apart_from_root() {
+        let action = models::RunAction {
+            path: "/bin/app".to_owned(),
+            args: vec!["--flag".to_owned()],
+            ..models::RunAction::default()
+        };
+        let env = vec![("PORT".to_owned(), "61001".to_owned())];
+        let inside = Inside { dir: "/home", env, owner: Some((2000, 2000)), nofile: Some(16) };
+        let mut process = process(&action, &inside, false);
+        assert_eq!(process["capabilities"]["bounding"], json!(CAPABILITIES));
+        process["capabilities"] = json!("as above");
+        expect![[r#"{"args":["/bin/app","--flag"],"capabilities":"as above","cwd":"/home","env":["PORT=61001"],"noNewPrivileges":true,"rlimits":[{"hard":16,"soft":16,"type":"RLIMIT_NOFILE"}],"terminal":false,"user":{"gid":2000,"uid":2000}}"#]].assert_eq(&process.to_string());
+    }
+
+    #[test]
+    fn a_cell_that_is_not_root_says_so() {
+        let oci = Oci::new(BTreeMap::new(), &["runc".to_owned()], Path::new("/nonexistent"), false);
+        expect!["containers of an OCI runtime need root: run the cell as root, or use plain processes"]
+            .assert_eq(&oci.health().unwrap_err());
+        let missing = BTreeMap::from([("stack".to_owned(), PathBuf::from("/no/such/folder"))]);
+        let oci = Oci::new(missing, &["runc".to_owned()], Path::new("/nonexistent"), true);
+        expect!["the root file system stack is not there: /no/such/folder is not a folder"]
+            .assert_eq(&oci.health().unwrap_err());
+        expect!["this cell has no root file system docker://busybox; it has: stack"]
+            .assert_eq(&oci.stack("docker://busybox").unwrap_err());
+        assert!(oci.stack("preloaded:stack").is_ok());
+    }
+}

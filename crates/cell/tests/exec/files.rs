@@ -200,6 +200,45 @@ async fn files_are_fetched_from_this_machine_too() {
 }
 
 #[tokio::test]
+async fn https_needs_authorities_and_checks_them() {
+    let signed = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let server = rustls::ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
+    let server = server.unwrap().with_no_client_auth();
+    let server = server.with_single_cert(vec![signed.cert.der().clone()], key.into()).unwrap();
+    let client = |roots| {
+        let builder = rustls::ClientConfig::builder_with_provider(provider.clone());
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        Some(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+    };
+    let mut trusting = rustls::RootCertStore::empty();
+    trusting.add(signed.cert.der().clone()).unwrap();
+
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://localhost:{}/archive", listener.local_addr().unwrap().port());
+    tokio::spawn(async move {
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(server));
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            let mut head = [0; 1_024];
+            let _ = stream.read(&mut head).await;
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", archive().len());
+            let _ = stream.write_all(&[head.as_bytes(), &archive()].concat()).await;
+            let _ = stream.shutdown().await;
+        }
+    });
+    let refused = "failed Downloading droplet failed";
+    for (tls, expected) in
+        [(client(trusting), "unpacked"), (client(rustls::RootCertStore::empty()), refused), (None, refused)]
+    {
+        let mut cell = Cell::with(|config| config.tls = tls);
+        assert_eq!(fetch(&mut cell, "tls", download(&url, "", "")).await, expected);
+    }
+}
+
+#[tokio::test]
 async fn cached_dependencies_are_there_before_anything_runs() {
     let server = Server::default();
     let url = server.start().await;
