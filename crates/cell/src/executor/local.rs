@@ -315,7 +315,7 @@ impl Executor for LocalExecutor {
     fn run<'a>(&'a self, guid: &'a ContainerGuid, spec: RunSpec) -> Later<'a, Result<(), ExecutorError>> {
         Box::pin(async move {
             let entry = self.inner.entry(guid)?;
-            self.inner.tell(entry.initialize(spec)?);
+            self.inner.tell(entry.initialize(making::without_layers(spec))?);
             self.inner.spawn(making::live(self.inner.clone(), entry));
             Ok(())
         })

@@ -252,6 +252,31 @@ async fn cached_dependencies_are_there_before_anything_runs() {
 }
 
 #[tokio::test]
+async fn layers_of_images_are_there_before_anything_runs() {
+    use models::image_layer::{DigestAlgorithm, MediaType, Type};
+    let server = Server::default();
+    let url = server.start().await;
+    let mut cell = Cell::new();
+    let layer = |to: &str, kind: Type| models::ImageLayer {
+        url: format!("{url}/archive"),
+        destination_path: to.to_owned(),
+        layer_type: kind.into(),
+        media_type: MediaType::Tgz.into(),
+        digest_algorithm: DigestAlgorithm::Sha256.into(),
+        digest_value: sha256(),
+        ..Default::default()
+    };
+    let layers = vec![layer("/shared", Type::Shared), layer("/own", Type::Exclusive)];
+    let script = "/bin/sh shared/bin/run && /bin/sh own/bin/run";
+    let given = RunSpec { image_layers: layers, setup: Some(shell("test -d own")), ..spec(shell(script)) };
+    let guid = cell.run("layers", given).await;
+    assert_eq!(cell.end(&guid).await, "");
+    assert_eq!(cell.log(&guid).iter().filter(|line| line.ends_with(" unpacked")).count(), 2);
+    // They are the same file, and it was fetched once.
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
 async fn files_are_sent_with_their_checksums() {
     let server = Server::default();
     let url = server.start().await;

@@ -9,6 +9,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::models;
 use tokio::sync::watch;
 
 use super::super::files::cache::Wanted;
@@ -24,6 +25,19 @@ use super::{Inner, sandbox};
 
 const REMOVE_ATTEMPTS_MAX: u32 = 5;
 const REMOVE_PAUSE_MS: u64 = 200;
+
+/// Layers of images as what they mean: shared ones are dependencies that are kept, the others are fetched before anything runs.
+pub(crate) fn without_layers(spec: RunSpec) -> RunSpec {
+    let lrp = models::DesiredLrp {
+        image_layers: spec.image_layers,
+        cached_dependencies: spec.cached_dependencies,
+        setup: spec.setup,
+        legacy_download_user: spec.legacy_download_user.clone(),
+        ..models::DesiredLrp::default()
+    };
+    let lrp = api::revision::desired_lrp_v3_to_v2(lrp);
+    RunSpec { image_layers: Vec::new(), cached_dependencies: lrp.cached_dependencies, setup: lrp.setup, ..spec }
+}
 
 /// Lives the life of a container, from wherever it is, and completes it.
 pub(crate) async fn live(inner: Arc<Inner>, entry: Arc<Entry>) {
