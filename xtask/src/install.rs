@@ -31,6 +31,7 @@ const DEBIAN_PACKAGES: &[(&str, &str)] = &[
     ("etcd-client", "its etcdctl looks into those clusters from outside"),
     ("iproute2", "networks are cut in namespaces of their own"),
     ("faketime", "the wall clocks of servers jump while they run"),
+    ("runc", "containers of cells are run by it, or by crun where that works"),
 ];
 
 /// What to do about one missing thing.

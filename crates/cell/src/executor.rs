@@ -10,7 +10,19 @@
 //!   [`Executor::list`] with what they were doing, or completed with the reason why they are not.
 //! - Nothing here waits for a container to end. Stopping and deleting begin something, and events tell what came of it.
 
+mod actions;
+mod cancel;
+mod clock;
+mod files;
+mod health;
+mod life;
+mod local;
+mod logs;
+mod oci;
+mod process;
+mod records;
 pub mod simulated;
+mod users;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +33,14 @@ use std::sync::Arc;
 use api::models;
 use bytes::Bytes;
 use model::{ActualLrpKey, DomainName, InstanceGuid, Nanos, TaskGuid};
+use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
+
+pub use health::CheckTimes;
+pub use local::{LocalConfig, LocalExecutor, OpenError, Sandbox};
+pub use logs::{LINE_BYTES_MAX, recent};
+pub use process::ShimCommand;
+pub use process::shim::main as shim;
 
 /// A future of a trait object. Calls are few and long, so what a box costs does not matter.
 pub type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -67,7 +86,7 @@ impl Owner {
 }
 
 /// What a cell has, or has left, or a container takes. `containers` of a single container is 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Room {
     pub memory_mb: i32,
     pub disk_mb: i32,
@@ -86,7 +105,7 @@ pub struct Reservation {
 }
 
 /// What runs in a container that was reserved. The wire messages are the definition: the action tree, the checks, the limits.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunSpec {
     /// Of the container itself, before what single actions add.
     pub env: Vec<models::EnvironmentVariable>,
@@ -109,13 +128,15 @@ pub struct RunSpec {
     pub volume_mounts: Vec<models::VolumeMount>,
     pub volume_mounted_files: Vec<models::File>,
     pub image_username: String,
+    /// Needed to make the container and never again, so that it is not written down.
+    #[serde(skip)]
     pub image_password: String,
     /// Of a task: the file whose content is its result.
     pub result_file: String,
 }
 
 /// Under which name the output of a container is found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogConfig {
     pub guid: String,
     pub source: String,
@@ -125,7 +146,7 @@ pub struct LogConfig {
     pub bytes_per_s_max: i64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum State {
     Reserved,
     Initializing,
@@ -135,7 +156,7 @@ pub enum State {
 }
 
 /// How a container ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
     pub failed: bool,
     /// For whoever asks why; empty when it did not fail.
@@ -147,7 +168,7 @@ pub struct Ending {
 }
 
 /// A port inside, and where it is reached from outside. TLS ports are 0 without a proxy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
     pub container: u16,
     pub host: u16,
