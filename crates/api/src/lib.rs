@@ -6,6 +6,7 @@
 //!
 //! Start with [`routes`] for the list of calls, then [`mod@decode`] for how bytes come in and out. [`revision`] holds
 //! the older shapes of the newest messages, [`json`] the shapes that operators see, [`client`] the calls themselves.
+//! [`registry`] is what route emitters and routers say to each other.
 //! What the fields mean is in `docs/formats/api.md`; what a value must satisfy is in [`validate`].
 
 pub mod client;
@@ -14,6 +15,7 @@ pub mod decode;
 pub mod errors;
 pub mod event;
 pub mod json;
+pub mod registry;
 pub mod revision;
 pub mod routes;
 pub mod sse;
