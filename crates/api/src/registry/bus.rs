@@ -42,7 +42,8 @@ pub trait Bus: fmt::Debug + Send + Sync {
     /// Hands a message over. It fails at once while there is no connection: a message that waits for one would be old news.
     fn publish(&self, message: Message) -> BoxFuture<'_, Result<(), BusError>>;
 
-    /// Listens from now on, also after the connection was lost and made again.
+    /// Listens from now on, also after the connection was lost and made again. A subject may end in `.*`, which is any one
+    /// word.
     fn subscribe<'a>(&'a self, subject: &'a str) -> BoxFuture<'a, Result<Subscription, BusError>>;
 
     /// Whether there is a connection; changes are signalled.
@@ -108,7 +109,9 @@ impl Default for InProcess {
 impl Bus for InProcess {
     fn publish(&self, message: Message) -> BoxFuture<'_, Result<(), BusError>> {
         Box::pin(async move {
-            for subscriber in self.subscribers_of(&message.subject) {
+            let family = message.subject.rsplit_once('.').map(|(family, _)| format!("{family}.*"));
+            let of_family = family.map(|family| self.subscribers_of(&family)).unwrap_or_default();
+            for subscriber in self.subscribers_of(&message.subject).into_iter().chain(of_family) {
                 // It fails only for a subscriber that has gone meanwhile.
                 let _ = subscriber.send(message.clone()).await;
             }
@@ -152,6 +155,12 @@ mod tests {
             assert_eq!(two.next().await.unwrap(), message("s", number));
         }
         assert_eq!(other.next().await.unwrap(), message("t", 9));
+        let mut family = bus.subscribe("a.*").await.unwrap();
+        for subject in ["a.one", "b.one", "a", "a.b.c", "a.two"] {
+            bus.publish(message(subject, 1)).await.unwrap();
+        }
+        assert_eq!(family.next().await.unwrap().subject, "a.one");
+        assert_eq!(family.next().await.unwrap().subject, "a.two");
         assert!(*bus.connected().borrow());
     }
 

@@ -27,6 +27,8 @@ pub struct Subjects {
     pub start: &'static str,
     pub register: &'static str,
     pub unregister: &'static str,
+    /// All of them, in the order in which they were published: what is registered and unregistered must not overtake.
+    pub all: &'static str,
 }
 
 /// Routes from outside: gorouter, and our own.
@@ -35,6 +37,7 @@ pub const ROUTER: Subjects = Subjects {
     start: "router.start",
     register: "router.register",
     unregister: "router.unregister",
+    all: "router.*",
 };
 
 /// Routes between containers: Cloud Foundry's service discovery.
@@ -43,6 +46,7 @@ pub const SERVICE_DISCOVERY: Subjects = Subjects {
     start: "service-discovery.start",
     register: "service-discovery.register",
     unregister: "service-discovery.unregister",
+    all: "service-discovery.*",
 };
 
 /// Size of a message that is read. NATS refuses larger ones by default, too.

@@ -1,0 +1,10 @@
+//! The router on real sockets: backends that live and die, a real NATS server, clients that never see it.
+
+mod backend;
+mod client;
+mod draining;
+mod limits;
+mod nats;
+mod passing;
+mod replacing;
+mod world;
