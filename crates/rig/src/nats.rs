@@ -62,7 +62,9 @@ impl Server {
 
     /// For a client's configuration, with user and password if there are any.
     pub fn url(&self) -> String {
-        let user = self.options.user.as_ref().map(|(name, password)| format!("{name}:{password}@")).unwrap_or_default();
+        let escaped = |text: &str| text.replace('%', "%25").replace('@', "%40");
+        let user = self.options.user.as_ref();
+        let user = user.map(|(name, password)| format!("{}:{}@", escaped(name), escaped(password))).unwrap_or_default();
         format!("nats://{user}{}", self.address())
     }
 

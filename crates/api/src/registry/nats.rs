@@ -91,6 +91,10 @@ impl Nats {
                 note(&sender, &event);
                 std::future::ready(())
             });
+        // The library leaves a user in an address alone.
+        if let Some((user, password)) = servers.iter().find_map(|server| server.username().zip(server.password())) {
+            options = options.user_and_password(plain(user), plain(password));
+        }
         if let Some(files) = &config.tls {
             let tls = tls::client_config(files)?;
             options = options.require_tls(true).tls_client_config((*tls).clone());
@@ -98,6 +102,11 @@ impl Nats {
         let client = options.connect(servers).await.map_err(|error| NatsError::Start { reason: error.to_string() })?;
         Ok(Self { client, connected })
     }
+}
+
+/// An address writes some characters as numbers.
+fn plain(text: &str) -> String {
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 fn note(connected: &watch::Sender<bool>, event: &Event) {

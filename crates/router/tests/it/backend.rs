@@ -20,9 +20,9 @@ use tokio::sync::{Notify, watch};
 
 type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
-pub struct Backend {
-    pub name: String,
-    pub address: SocketAddr,
+pub(crate) struct Backend {
+    pub(crate) name: String,
+    pub(crate) address: SocketAddr,
     state: Arc<State>,
     alive: watch::Sender<bool>,
 }
@@ -33,10 +33,11 @@ struct State {
     served: AtomicUsize,
     release: Notify,
     entered: Notify,
+    dead: Notify,
 }
 
 impl Backend {
-    pub async fn start(name: &str) -> Self {
+    pub(crate) async fn start(name: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (alive, dead) = watch::channel(true);
@@ -64,32 +65,33 @@ impl Backend {
     }
 
     /// Cuts all connections and listens no more.
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         self.alive.send_replace(false);
+        self.state.dead.notify_waiters();
     }
 
-    pub fn active(&self) -> usize {
+    pub(crate) fn active(&self) -> usize {
         self.state.active.load(Ordering::SeqCst)
     }
 
-    pub fn served(&self) -> usize {
+    pub(crate) fn served(&self) -> usize {
         self.state.served.load(Ordering::SeqCst)
     }
 
     /// Returns when a request waits in `/wait`.
-    pub async fn entered(&self) {
+    pub(crate) async fn entered(&self) {
         self.state.entered.notified().await;
     }
 
     /// Lets a request that waits in `/wait` go on.
-    pub fn release(&self) {
+    pub(crate) fn release(&self) {
         self.state.release.notify_one();
     }
 }
 
 async fn serve(request: Request<Incoming>, name: String, state: Arc<State>) -> Result<Response<Body>, Infallible> {
     state.active.fetch_add(1, Ordering::SeqCst);
-    let response = act(request, name, &state).await;
+    let response = act(request, name, state.clone()).await;
     state.active.fetch_sub(1, Ordering::SeqCst);
     state.served.fetch_add(1, Ordering::SeqCst);
     Ok(response)
@@ -99,16 +101,23 @@ fn text(text: String) -> Body {
     Full::new(Bytes::from(text)).map_err(|never| match never {}).boxed_unsync()
 }
 
-async fn act(mut request: Request<Incoming>, name: String, state: &State) -> Response<Body> {
+async fn act(mut request: Request<Incoming>, name: String, state: Arc<State>) -> Response<Body> {
     if request.headers().contains_key(UPGRADE) {
         let upgrade = hyper::upgrade::on(&mut request);
         tokio::spawn(async move {
             let mut stream = TokioIo::new(upgrade.await.unwrap());
             let mut buffer = [0; 1024];
-            while let Ok(read) = stream.read(&mut buffer).await {
-                if read == 0 || stream.write_all(&buffer[..read]).await.is_err() {
-                    return;
+            let dead = state.dead.notified();
+            let echo = async {
+                while let Ok(read) = stream.read(&mut buffer).await {
+                    if read == 0 || stream.write_all(&buffer[..read]).await.is_err() {
+                        return;
+                    }
                 }
+            };
+            tokio::select! {
+                () = dead => {}
+                () = echo => {}
             }
         });
         let switch = Response::builder().status(StatusCode::SWITCHING_PROTOCOLS);

@@ -10,36 +10,36 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 #[derive(Debug)]
-pub struct Answer {
-    pub status: StatusCode,
-    pub headers: HeaderMap,
-    pub body: String,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: String,
 }
 
 impl Answer {
-    pub fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
     /// Status and the router's own word, if it is an error of the router.
-    pub fn verdict(&self) -> String {
+    pub(crate) fn verdict(&self) -> String {
         format!("{} {}", self.status.as_u16(), self.header("x-cf-routererror"))
     }
 }
 
-pub fn request(method: Method, host: &str, path: &str, body: &str) -> Request<Full<Bytes>> {
+pub(crate) fn request(method: Method, host: &str, path: &str, body: &str) -> Request<Full<Bytes>> {
     let request = Request::builder().method(method).uri(path).header("host", host);
     request.body(Full::new(Bytes::copy_from_slice(body.as_bytes()))).unwrap()
 }
 
-pub async fn send(to: SocketAddr, request: Request<Full<Bytes>>) -> Result<Answer, hyper::Error> {
+pub(crate) async fn send(to: SocketAddr, request: Request<Full<Bytes>>) -> Result<Answer, hyper::Error> {
     let stream = TcpStream::connect(to).await.expect("the router listens");
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
     exchange(&mut sender, request).await
 }
 
-pub async fn exchange(
+pub(crate) async fn exchange(
     sender: &mut hyper::client::conn::http1::SendRequest<Full<Bytes>>,
     request: Request<Full<Bytes>>,
 ) -> Result<Answer, hyper::Error> {
@@ -49,6 +49,6 @@ pub async fn exchange(
     Ok(Answer { status: head.status, headers: head.headers, body: String::from_utf8(body.to_vec()).unwrap() })
 }
 
-pub async fn get(to: SocketAddr, host: &str, path: &str) -> Answer {
+pub(crate) async fn get(to: SocketAddr, host: &str, path: &str) -> Answer {
     send(to, request(Method::GET, host, path, "")).await.unwrap()
 }

@@ -45,7 +45,7 @@ async fn greetings_are_answered_and_a_start_is_announced() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_tls_and_a_password_everything_is_the_same() {
-    let user = Some(("router".to_owned(), "secret".to_owned()));
+    let user = Some(("router".to_owned(), "se@cret".to_owned()));
     let server = Server::start(Options { tls: true, user });
     let world = World::with(config(), client(&server, true).await).await;
     let one = Backend::start("one").await;

@@ -19,26 +19,26 @@ use crate::client;
 const PATIENCE: Duration = Duration::from_secs(20);
 const POLL_PAUSE: Duration = Duration::from_millis(5);
 
-pub struct World {
-    pub address: SocketAddr,
-    pub health: SocketAddr,
-    pub bus: Arc<dyn Bus>,
-    pub metrics: Arc<Metrics>,
+pub(crate) struct World {
+    pub(crate) address: SocketAddr,
+    pub(crate) health: SocketAddr,
+    pub(crate) bus: Arc<dyn Bus>,
+    pub(crate) metrics: Arc<Metrics>,
     stop: watch::Sender<bool>,
-    pub router: JoinHandle<()>,
+    pub(crate) router: JoinHandle<()>,
 }
 
-pub fn config() -> Config {
+pub(crate) fn config() -> Config {
     let limits = Limits { drain_wait: Duration::from_millis(50), ..Limits::default() };
     Config { limits, ..Config::default() }
 }
 
 impl World {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::with(config(), Arc::new(InProcess::new())).await
     }
 
-    pub async fn with(config: Config, bus: Arc<dyn Bus>) -> Self {
+    pub(crate) async fn with(config: Config, bus: Arc<dyn Bus>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let health = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, health_address) = (listener.local_addr().unwrap(), health.local_addr().unwrap());
@@ -49,12 +49,12 @@ impl World {
         Self { address, health: health_address, bus, metrics, stop, router }
     }
 
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.stop.send_replace(true);
     }
 
     /// Registers until the router has heard it: it may not listen yet.
-    pub async fn register(&self, host: &str, backend: &Backend) {
+    pub(crate) async fn register(&self, host: &str, backend: &Backend) {
         let before = self.metrics.registered.get();
         let told = || async {
             self.say(ROUTER.register, &message(host, backend)).await;
@@ -63,24 +63,24 @@ impl World {
         eventually(told).await;
     }
 
-    pub async fn unregister(&self, host: &str, backend: &Backend) {
+    pub(crate) async fn unregister(&self, host: &str, backend: &Backend) {
         let before = self.metrics.unregistered.get();
         self.say(ROUTER.unregister, &message(host, backend)).await;
         eventually(|| async { self.metrics.unregistered.get() > before }).await;
     }
 
-    pub async fn say(&self, subject: &str, message: &RegistryMessage) {
+    pub(crate) async fn say(&self, subject: &str, message: &RegistryMessage) {
         let message = Message { subject: subject.to_owned(), reply: None, payload: message.encode() };
         // A bus that is away is what some tests are about.
         let _ = self.bus.publish(message).await;
     }
 
-    pub async fn get(&self, host: &str, path: &str) -> client::Answer {
+    pub(crate) async fn get(&self, host: &str, path: &str) -> client::Answer {
         client::get(self.address, host, path).await
     }
 }
 
-pub fn message(host: &str, backend: &Backend) -> RegistryMessage {
+pub(crate) fn message(host: &str, backend: &Backend) -> RegistryMessage {
     RegistryMessage {
         host: backend.address.ip().to_string(),
         port: backend.address.port(),
@@ -92,7 +92,7 @@ pub fn message(host: &str, backend: &Backend) -> RegistryMessage {
     }
 }
 
-pub async fn eventually<F: Future<Output = bool>>(holds: impl Fn() -> F) {
+pub(crate) async fn eventually<F: Future<Output = bool>>(holds: impl Fn() -> F) {
     let deadline = Instant::now() + PATIENCE;
     while !holds().await {
         assert!(Instant::now() < deadline, "it did not come true within {PATIENCE:?}");
