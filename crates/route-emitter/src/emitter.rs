@@ -55,14 +55,14 @@ impl std::fmt::Debug for Parts {
 pub async fn run(config: Config, parts: Parts, mut stop: watch::Receiver<bool>) {
     let Parts { client, mut events, bus, mut lock, metrics } = parts;
     loop {
-        let lost = tokio::select! {
+        let held = tokio::select! {
             _ = stop.wait_for(|stop| *stop) => return,
-            lost = lock.acquire() => lost,
+            held = lock.acquire() => held,
         };
         metrics.lock_held.set(1);
         let stopping = tokio::select! {
             _ = stop.wait_for(|stop| *stop) => true,
-            () = lost => false,
+            () = held.lost() => false,
             () = speak(&config, &client, events.as_mut(), bus.as_ref(), &metrics) => false,
         };
         metrics.lock_held.set(0);
@@ -93,6 +93,7 @@ async fn speak(config: &Config, client: &Client, events: &mut dyn Events, bus: &
         table,
         cadences,
         sync: None,
+        resync: false,
         since_sync: Vec::new(),
         lookup: None,
         asked: BTreeSet::new(),
@@ -186,6 +187,8 @@ struct Work<'a> {
     table: Table,
     cadences: Vec<Cadence>,
     sync: Option<Fetch<Listing>>,
+    /// The listing that is on its way is too old to be the last.
+    resync: bool,
     /// What came since the listing was asked for.
     since_sync: Vec<EventPayload>,
     /// Asks for the routes of processes that run and are unknown.
@@ -212,15 +215,17 @@ impl Work<'_> {
                     Some(News::Away) => drop(self.mouth.metrics.state_server_away.set(1)),
                     Some(News::Missed) => {
                         self.mouth.metrics.state_server_away.set(0);
-                        // A listing that is on its way was asked for before the stream was open.
-                        self.sync = None;
+                        // A listing that is on its way was asked for before the stream was open: another one follows it.
+                        self.resync = self.sync.is_some();
                         next_sync = Instant::now();
                     }
                 },
                 () = sleep_until(next_sync), if self.sync.is_none() => self.begin_sync(),
                 result = in_flight(&mut self.sync) => {
                     self.sync = None;
-                    next_sync = Instant::now() + self.end_sync(result).await;
+                    let pause = self.end_sync(result).await;
+                    let again = std::mem::take(&mut self.resync);
+                    next_sync = Instant::now() + if again { Duration::ZERO } else { pause };
                 }
                 () = sleep_until(next_lookup), if self.wants_lookup() => self.begin_lookup(),
                 result = in_flight(&mut self.lookup) => {

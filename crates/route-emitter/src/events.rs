@@ -9,9 +9,11 @@ use std::time::Duration;
 use api::client::{Client, ClientError, EventStream, Subscription};
 use api::event::EventPayload;
 use api::registry::bus::BoxFuture;
+use tokio::time::Instant;
 
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(250);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(5);
+const STREAM_LASTS: Duration = Duration::from_secs(10);
 
 /// What a stream tells.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,13 +40,15 @@ pub struct Subscribed {
     last_event_id: Option<String>,
     pause: Duration,
     away: bool,
+    opened: Instant,
 }
 
 impl Subscribed {
     /// All events, or those of one cell.
     pub fn new(client: Client, cell_id: Option<String>) -> Self {
         let cell_id = cell_id.unwrap_or_default();
-        Self { client, cell_id, stream: None, last_event_id: None, pause: RETRY_PAUSE_MIN, away: false }
+        let (pause, opened) = (RETRY_PAUSE_MIN, Instant::now());
+        Self { client, cell_id, stream: None, last_event_id: None, pause, away: false, opened }
     }
 
     async fn news(&mut self) -> News {
@@ -78,30 +82,36 @@ impl Subscribed {
             }
             self.stream = None;
             self.away = true;
+            // Only a stream that lasted proves that the server is well.
+            if self.opened.elapsed() > STREAM_LASTS {
+                self.pause = RETRY_PAUSE_MIN;
+            }
             return News::Away;
         }
     }
 
     async fn open(&mut self) -> Option<News> {
+        if self.away {
+            let pause = self.pause.mul_f64(0.5 + rand::random::<f64>() / 2.0);
+            self.pause = (self.pause * 2).min(RETRY_PAUSE_MAX);
+            tokio::time::sleep(pause).await;
+        }
         let what = Subscription { cell_id: self.cell_id.clone(), last_event_id: self.last_event_id.clone() };
         match self.client.subscribe_to_instance_events(what).await {
             Ok(stream) => {
                 self.stream = Some(stream);
-                self.pause = RETRY_PAUSE_MIN;
+                self.opened = Instant::now();
                 self.away = false;
                 Some(News::Missed)
             }
-            Err(error) => {
-                let pause = self.pause.mul_f64(0.5 + rand::random::<f64>() / 2.0);
-                self.pause = (self.pause * 2).min(RETRY_PAUSE_MAX);
-                let first = !std::mem::replace(&mut self.away, true);
-                if first {
-                    tracing::warn!(%error, "the state server sends no events; it is asked again, and routes stay as they are");
-                    return Some(News::Away);
-                }
+            Err(error) if self.away => {
                 tracing::debug!(%error, "the state server sends no events");
-                tokio::time::sleep(pause).await;
                 None
+            }
+            Err(error) => {
+                self.away = true;
+                tracing::warn!(%error, "the state server sends no events; it is asked again, and routes stay as they are");
+                Some(News::Away)
             }
         }
     }

@@ -62,7 +62,7 @@ pub(crate) async fn greet(bus: &dyn Bus, subjects: Subjects, heard: &watch::Send
                     note(&start, subjects, heard);
                 }
                 Err(error) => {
-                    tracing::warn!(%error, subject = subjects.start, "a router says something that cannot be read")
+                    tracing::warn!(%error, subject = subjects.start, "a router says something that cannot be read");
                 }
             }
         }

@@ -23,8 +23,8 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     pub kind: Kind,
-    /// The hostname.
-    pub uri: String,
+    /// The hostnames, with spaces between them.
+    pub uris: String,
     pub host: String,
     pub port: u16,
     pub tls_port: u16,
@@ -41,13 +41,7 @@ pub struct Row {
 impl Row {
     pub fn key(&self) -> Key {
         let RegistryMessage { host, port, tls_port, uris, .. } = &self.message;
-        Key {
-            kind: self.kind,
-            uri: uris.first().cloned().unwrap_or_default(),
-            host: host.clone(),
-            port: *port,
-            tls_port: *tls_port,
-        }
+        Key { kind: self.kind, uris: uris.join(" "), host: host.clone(), port: *port, tls_port: *tls_port }
     }
 
     /// The registration that follows an endpoint's arrival; routers measure by the time how late they hear of it.

@@ -82,5 +82,5 @@ async fn wind_down(
     drain.send_replace(true);
     tokio::time::sleep(wait).await;
     close.send_replace(true);
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }

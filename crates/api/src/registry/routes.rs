@@ -119,7 +119,7 @@ mod tests {
 
     fn check(routes: &[(&str, &str)], expected: &Expect) {
         let routes: BTreeMap<_, _> =
-            routes.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec().into())).collect();
+            routes.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
         let routes = Routes::of(Some(&ProtoRoutes { routes }));
         let mut shown = String::new();
         for CfRoute { hostnames, port, protocol, options, .. } in &routes.http {

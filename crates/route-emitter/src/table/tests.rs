@@ -18,7 +18,7 @@ use super::*;
 const RULES: Rules = Rules { direct_instance_routes: false, internal_routes: true };
 
 fn routes(pairs: &[(&str, String)]) -> Option<ProtoRoutes> {
-    let routes = pairs.iter().map(|(name, json)| ((*name).to_owned(), json.clone().into_bytes().into())).collect();
+    let routes = pairs.iter().map(|(name, json)| ((*name).to_owned(), json.clone().into_bytes())).collect();
     Some(ProtoRoutes { routes })
 }
 
@@ -268,6 +268,24 @@ fn an_instance_that_is_listed_twice_is_one_row_and_stays_while_either_record_doe
     check(&mut table, created(evacuating(running("pg", 0, "a"))), &expect![""]);
     check(&mut table, removed(running("pg", 0, "a")), &expect![""]);
     assert_eq!(table.row_count(), 1);
+}
+
+#[test]
+fn internal_routes_name_the_index_too() {
+    let mut table = Table::new(RULES, None);
+    let internal = routes(&[("internal-router", r#"[{"hostname":"x.internal"}]"#.into())]);
+    table.apply(wanted(DesiredLrp { routes: internal, ..desired("pg", &[], 2, 0) }));
+    table.apply(created(running("pg", 0, "a")));
+    check(
+        &mut table,
+        created(running("pg", 1, "b")),
+        &expect![[r#"
+            + x.internal,1.x.internal 10.255.1.2:0 [1]
+        "#]],
+    );
+    assert_eq!(table.row_count(), 2);
+    let without = Table::new(Rules::default(), None);
+    assert_eq!(Table { processes: table.processes, ..without }.rows().count(), 0, "they are a setting");
 }
 
 #[test]

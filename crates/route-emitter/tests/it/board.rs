@@ -185,7 +185,7 @@ pub(crate) fn desired(guid: &str, hostname: &str) -> DesiredLrp {
         domain: "apps".into(),
         log_guid: guid.into(),
         instances: 3,
-        routes: Some(ProtoRoutes { routes: [("cf-router".to_owned(), json.into_bytes().into())].into() }),
+        routes: Some(ProtoRoutes { routes: [("cf-router".to_owned(), json.into_bytes())].into() }),
         modification_tag: Some(ModificationTag { epoch: guid.into(), index: 0 }),
         ..DesiredLrp::default()
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::registry::bus::{BoxFuture, InProcess};
-use corkboard_route_emitter::lock::Lock;
+use corkboard_route_emitter::lock::{Held, Lock};
 use tokio::sync::watch;
 
 use crate::board::{desired, running};
@@ -13,13 +13,13 @@ use crate::world::{World, config, eventually};
 struct Given(watch::Receiver<bool>);
 
 impl Lock for Given {
-    fn acquire(&mut self) -> BoxFuture<'_, BoxFuture<'static, ()>> {
+    fn acquire(&mut self) -> BoxFuture<'_, Held> {
         Box::pin(async {
             self.0.wait_for(|given| *given).await.unwrap();
             let mut given = self.0.clone();
-            Box::pin(async move {
+            Held::until(async move {
                 given.wait_for(|given| !*given).await.unwrap();
-            }) as BoxFuture<'static, ()>
+            })
         })
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use corkboard_route_emitter::config::Config;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::board::{desired, running};
 use crate::world::{World, config, eventually};
@@ -81,5 +82,25 @@ impl World {
         self.followed().await;
         self.board.run_instance(running("p", 1, "c", 1003));
         self.heard.wait("+ x.com:1003", 1).await;
+    }
+}
+
+#[tokio::test]
+async fn health_answers_and_shows_the_counters() {
+    let world = World::start(config()).await;
+    world.board.state().desired.push(desired("p", "x.com"));
+    world.board.state().actual.push(running("p", 0, "a", 1001));
+    world.heard.wait("+ x.com:1001", 1).await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (_stop, stopping) = tokio::sync::watch::channel(false);
+    tokio::spawn(corkboard_route_emitter::health::serve(listener, world.metrics.clone(), stopping));
+    for (path, expected) in [("/", "ok"), ("/ping", "ok"), ("/metrics", "corkboard_route_emitter_routes 1")] {
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains(expected), "{answer}");
     }
 }

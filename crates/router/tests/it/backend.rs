@@ -6,15 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use futures_util::StreamExt;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::header::{CONNECTION, UPGRADE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 
@@ -38,6 +39,11 @@ struct State {
 
 impl Backend {
     pub(crate) async fn start(name: &str) -> Self {
+        Self::with(name, None).await
+    }
+
+    /// With a certificate, it speaks TLS only.
+    pub(crate) async fn with(name: &str, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (alive, dead) = watch::channel(true);
@@ -50,15 +56,18 @@ impl Backend {
                     _ = end.wait_for(|alive| !*alive) => return,
                     accepted = listener.accept() => accepted.unwrap(),
                 };
-                let (state, name, mut end) = (shared.clone(), own.clone(), dead.clone());
-                tokio::spawn(async move {
-                    let service = service_fn(|request| serve(request, name.clone(), state.clone()));
-                    let http = http1::Builder::new().serve_connection(TokioIo::new(stream), service).with_upgrades();
-                    tokio::select! {
-                        _ = end.wait_for(|alive| !*alive) => {}
-                        _ = http => {}
+                let (state, name, end) = (shared.clone(), own.clone(), dead.clone());
+                match &tls {
+                    None => drop(tokio::spawn(speak(stream, name, state, end))),
+                    Some(tls) => {
+                        let acceptor = tokio_rustls::TlsAcceptor::from(tls.clone());
+                        tokio::spawn(async move {
+                            if let Ok(stream) = acceptor.accept(stream).await {
+                                speak(stream, name, state, end).await;
+                            }
+                        });
                     }
-                });
+                }
             }
         });
         Self { name: name.to_owned(), address, state, alive }
@@ -86,6 +95,18 @@ impl Backend {
     /// Lets a request that waits in `/wait` go on.
     pub(crate) fn release(&self) {
         self.state.release.notify_one();
+    }
+}
+
+async fn speak<S>(stream: S, name: String, state: Arc<State>, mut end: watch::Receiver<bool>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(|request| serve(request, name.clone(), state.clone()));
+    let http = http1::Builder::new().serve_connection(TokioIo::new(stream), service).with_upgrades();
+    tokio::select! {
+        _ = end.wait_for(|alive| !*alive) => {}
+        _ = http => {}
     }
 }
 
@@ -139,6 +160,16 @@ async fn act(mut request: Request<Incoming>, name: String, state: Arc<State>) ->
             let mut lines: Vec<String> = shown.collect();
             lines.sort();
             Response::new(text(format!("{} {}\n{}", request.method(), request.uri(), lines.concat())))
+        }
+        "/flood" => {
+            let frames = futures_util::stream::repeat_with(|| Ok(Frame::data(Bytes::from_static(&[7; 65_536]))));
+            Response::new(StreamBody::new(frames).boxed_unsync())
+        }
+        "/half" => {
+            let frames = futures_util::stream::once(async { Ok(Frame::data(Bytes::from_static(b"half"))) });
+            let endless = frames.chain(futures_util::stream::pending());
+            let answer = Response::builder().header("content-length", "8");
+            answer.body(StreamBody::new(endless).boxed_unsync()).unwrap()
         }
         "/upload" => {
             let length = request.into_body().collect().await.map(|body| body.to_bytes().len());

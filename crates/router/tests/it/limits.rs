@@ -9,6 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::backend::Backend;
+use crate::client;
 use crate::world::{World, config, eventually};
 
 async fn limited(limits: Limits) -> (World, Backend) {
@@ -82,4 +83,37 @@ async fn requests_that_make_no_sense_are_refused_and_hurt_nobody() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{text:?} -> {answer:?}");
     }
     assert_eq!(world.get("x.com", "/").await.body, "one");
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_its_answer_is_given_up() {
+    let short = Duration::from_millis(200);
+    let (world, one) = limited(Limits { client_stall_timeout: short, ..config().limits }).await;
+    let mut stream = TcpStream::connect(world.address).await.unwrap();
+    stream.write_all(b"GET /flood HTTP/1.1\r\nHost: x.com\r\n\r\n").await.unwrap();
+    eventually(|| async { one.served() == 1 && in_flight(&world).await == 1 }).await;
+    eventually(|| async { in_flight(&world).await == 0 }).await;
+    assert_eq!(world.get("x.com", "/").await.body, "one");
+}
+
+async fn in_flight(world: &World) -> u64 {
+    let routes = client::get(world.health, "h", "/routes").await.body;
+    let routes: serde_json::Value = serde_json::from_str(&routes).unwrap();
+    routes["x.com"][0]["in_flight"].as_u64().unwrap()
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_not_taken_for_a_whole_one() {
+    let (world, one) = limited(config().limits).await;
+    let mut stream = TcpStream::connect(world.address).await.unwrap();
+    stream.write_all(b"GET /half HTTP/1.1\r\nHost: x.com\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"half") {
+        assert_ne!(stream.read_buf(&mut answer).await.unwrap(), 0);
+    }
+    one.kill();
+    // The length says eight bytes; the connection ends after four.
+    let _ = stream.read_to_end(&mut answer).await;
+    assert!(answer.ends_with(b"half"));
+    eventually(|| async { in_flight(&world).await == 0 }).await;
 }

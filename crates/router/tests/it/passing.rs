@@ -178,3 +178,36 @@ fn resident_bytes() -> usize {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
 }
+
+#[tokio::test]
+async fn an_instance_that_speaks_tls_must_be_the_one_that_was_registered() {
+    let pki = rig::pki::Pki::new();
+    pki.pair("instance", &["ig-1"]);
+    let path = |name: &str| pki.path(name);
+    let files = api::client::TlsFiles {
+        ca: path("ca.crt"),
+        cert: path("client.crt"),
+        key: path("client.key"),
+        skip_verify: false,
+    };
+    let backend_tls = Some(api::client::tls::client_config(&files).unwrap());
+    let server =
+        api::client::tls::server_config(&path("ca.crt"), &path("instance.crt"), &path("instance.key")).unwrap();
+    let world =
+        World::with(Config { backend_tls, ..config() }, std::sync::Arc::new(api::registry::bus::InProcess::new()))
+            .await;
+    let one = Backend::with("ig-1", Some(server)).await;
+    let told = |name: &str| api::registry::RegistryMessage {
+        port: 0,
+        tls_port: one.address.port(),
+        server_cert_domain_san: name.into(),
+        ..crate::world::message("x.com", &one)
+    };
+    eventually(|| async {
+        world.say("router.register", &told("ig-1")).await;
+        world.get("x.com", "/").await.body == "ig-1"
+    })
+    .await;
+    world.say("router.register", &told("ig-2")).await;
+    eventually(|| async { world.get("x.com", "/").await.verdict() == "502 endpoint_failure (tls)" }).await;
+}

@@ -19,15 +19,17 @@ const PAYLOAD: &str = "a body that must arrive whole";
 /// Clients that ask all the time and note every answer that is not as it should be.
 struct Load {
     stop: Arc<AtomicBool>,
-    done: Arc<AtomicUsize>,
+    /// Answers that each client got.
+    done: Arc<[AtomicUsize; CLIENTS]>,
     clients: JoinSet<Vec<String>>,
 }
 
 impl Load {
     fn start(world: &World, methods: &'static [Method]) -> Self {
-        let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let stop = Arc::new(AtomicBool::new(false));
+        let done: Arc<[AtomicUsize; CLIENTS]> = Arc::default();
         let mut clients = JoinSet::new();
-        for _ in 0..CLIENTS {
+        for number in 0..CLIENTS {
             let (stop, done, address) = (stop.clone(), done.clone(), world.address);
             clients.spawn(async move {
                 let stream = TcpStream::connect(address).await.unwrap();
@@ -41,7 +43,7 @@ impl Load {
                     }
                     let (path, body) = if *method == Method::POST { ("/upload", PAYLOAD) } else { ("/", "") };
                     match client::exchange(&mut sender, request(method.clone(), "x.com", path, body)).await {
-                        Ok(answer) if answer.status == 200 => drop(done.fetch_add(1, Ordering::SeqCst)),
+                        Ok(answer) if answer.status == 200 => drop(done[number].fetch_add(1, Ordering::SeqCst)),
                         Ok(answer) => bad.push(format!("{method} {}", answer.verdict())),
                         Err(error) => {
                             bad.push(format!("{method} {error}"));
@@ -55,10 +57,12 @@ impl Load {
         Self { stop, done, clients }
     }
 
-    /// Returns when some more requests were answered.
+    /// Returns when every client got an answer to a request that it sent after this was called; so nothing is left of what was
+    /// decided before.
     async fn goes_on(&self) {
-        let enough = self.done.load(Ordering::SeqCst) + CLIENTS * 4;
-        eventually(|| async { self.done.load(Ordering::SeqCst) >= enough }).await;
+        let counts = || self.done.iter().map(|done| done.load(Ordering::SeqCst));
+        let before: Vec<usize> = counts().collect();
+        eventually(|| async { counts().zip(&before).all(|(now, before)| now > before + 1) }).await;
     }
 
     async fn end(self) -> Vec<String> {
@@ -79,7 +83,10 @@ async fn no_request_fails_while_instances_are_replaced() {
         world.register("x.com", &next).await;
         world.unregister("x.com", &current).await;
         // What is in flight may finish; nothing new comes.
-        eventually(|| async { current.active() == 0 && next.served() > CLIENTS }).await;
+        load.goes_on().await;
+        let served = current.served();
+        load.goes_on().await;
+        assert_eq!((current.served(), current.active()), (served, 0));
         current.kill();
         current = next;
     }
