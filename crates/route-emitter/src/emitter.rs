@@ -32,6 +32,8 @@ use crate::table::{Changes, Listing, Swap, Table};
 const NEWS_MAX: usize = 1024;
 /// Events remembered for one listing; with more the listing is dropped and made again.
 const EVENTS_PER_LISTING_MAX: usize = 100_000;
+/// Processes whose routes are registered before news is looked at again.
+const SWEEP_PROCESSES: usize = 8;
 const SYNC_RETRY_PAUSE: Duration = Duration::from_secs(5);
 const LOOKUP_RETRY_PAUSE: Duration = Duration::from_secs(1);
 const GREETER_PAUSE: Duration = Duration::from_secs(1);
@@ -131,15 +133,20 @@ struct Cadence {
     heard: watch::Receiver<Heard>,
     interval: Duration,
     next: Instant,
+    /// How far registering everything has come: processes after this one remain. It is done in slices, so that news does not
+    /// wait for it.
+    sweep: Option<String>,
 }
 
 impl Cadence {
     fn new(kind: Kind, heard: watch::Receiver<Heard>, config: &Config) -> Self {
-        Self { kind, heard, interval: config.register_interval, next: Instant::now() + config.register_interval }
+        let interval = config.register_interval;
+        Self { kind, heard, interval, next: Instant::now() + interval, sweep: None }
     }
 
-    /// At a random moment soon.
+    /// At a random moment soon, from the beginning: somebody missed what was said so far.
     fn soon(&mut self, jitter_factor: f64) {
+        self.sweep = None;
         let jitter = self.interval.mul_f64(jitter_factor.clamp(0.0, 1.0) * rand::random::<f64>());
         self.next = self.next.min(Instant::now() + jitter);
     }
@@ -232,7 +239,8 @@ impl Work<'_> {
                     self.lookup = None;
                     next_lookup = Instant::now() + self.end_lookup(result).await;
                 }
-                () = sleep_until(next_emission) => self.emit_due().await,
+                () = sleep_until(next_emission) => self.begin_sweeps(),
+                () = std::future::ready(()), if self.is_sweeping() => self.sweep().await,
                 () = any_heard(&mut self.cadences) => self.meet_routers(),
                 _ = repeat.tick() => self.repeat().await,
                 Ok(()) = connected.changed() => if *connected.borrow_and_update() {
@@ -327,14 +335,27 @@ impl Work<'_> {
         LOOKUP_RETRY_PAUSE
     }
 
-    async fn emit_due(&mut self) {
+    fn begin_sweeps(&mut self) {
         let now = Instant::now();
-        let due: Vec<Kind> = self.cadences.iter().filter(|cadence| cadence.next <= now).map(|due| due.kind).collect();
         for cadence in self.cadences.iter_mut().filter(|cadence| cadence.next <= now) {
             cadence.next = now + cadence.interval;
+            // One that takes longer than its interval is not started over, or it would never end.
+            cadence.sweep.get_or_insert_default();
         }
-        for row in self.table.rows().filter(|row| due.contains(&row.kind)) {
-            self.mouth.say(row.kind.subjects().register, row.message.encode()).await;
+    }
+
+    fn is_sweeping(&self) -> bool {
+        self.cadences.iter().any(|cadence| cadence.sweep.is_some())
+    }
+
+    async fn sweep(&mut self) {
+        for cadence in &mut self.cadences {
+            let Some(after) = &cadence.sweep else { continue };
+            let (rows, next) = self.table.rows_after(after, SWEEP_PROCESSES);
+            cadence.sweep = next;
+            for row in rows.iter().filter(|row| row.kind == cadence.kind) {
+                self.mouth.say(row.kind.subjects().register, row.message.encode()).await;
+            }
         }
     }
 

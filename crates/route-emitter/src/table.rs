@@ -11,6 +11,7 @@
 //!   process is gone from a domain that is fresh. A listing without anything withdraws nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 
 use api::event::EventPayload;
 use api::models::ActualLrp;
@@ -77,6 +78,14 @@ impl Table {
     /// All that should be registered.
     pub fn rows(&self) -> impl Iterator<Item = Row> {
         self.processes.values().flat_map(|process| process.rows(self.rules).into_values())
+    }
+
+    /// What should be registered for some processes, in the order of their guids, and where to go on; `None` at the end.
+    pub fn rows_after(&self, guid: &str, processes: usize) -> (Vec<Row>, Option<String>) {
+        let rest = (Bound::Excluded(guid), Bound::Unbounded);
+        let slice: Vec<(&String, &Process)> = self.processes.range::<str, _>(rest).take(processes).collect();
+        let next = slice.last().filter(|_| slice.len() == processes).map(|(guid, _)| (*guid).clone());
+        (slice.into_iter().flat_map(|(_, process)| process.rows(self.rules).into_values()).collect(), next)
     }
 
     pub fn row_count(&self) -> usize {

@@ -406,6 +406,25 @@ fn older_news_changes_nothing() {
     );
 }
 
+#[test]
+fn everything_can_be_told_in_slices() {
+    let mut table = Table::new(RULES, None);
+    for guid in ["a", "b", "c", "d", "e"] {
+        table.apply(wanted(desired(guid, &["x.com"], 1, 0)));
+        table.apply(created(running(guid, 0, guid)));
+    }
+    for size in 1..7 {
+        let (mut told, mut after) = (Vec::new(), Some(String::new()));
+        while let Some(guid) = after {
+            let (rows, next) = table.rows_after(&guid, size);
+            assert!(rows.len() <= size);
+            told.extend(rows);
+            after = next;
+        }
+        assert_eq!(told, table.rows().collect::<Vec<_>>(), "slices of {size}");
+    }
+}
+
 fn swapped(table: &mut Table, listing: Listing, events: Vec<EventPayload>, expected: &Expect) {
     expected.assert_eq(&match table.swap(listing, events) {
         Swap::Taken(changes) => shown(&changes),
