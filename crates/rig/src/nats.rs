@@ -146,3 +146,29 @@ impl Server {
         lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_comes_back_to_its_address_and_goes_with_its_value() {
+        let server = Server::start(Options::default());
+        let address = server.address();
+        assert!(server.url().ends_with(&address.to_string()));
+        server.kill();
+        assert!(!server.greets());
+        server.restart();
+        assert!(server.greets());
+        assert_eq!(server.address(), address);
+        drop(server);
+        assert!(TcpStream::connect(address).is_err());
+    }
+
+    #[test]
+    fn a_url_holds_user_and_password_as_urls_do() {
+        let user = Some(("me".to_owned(), "p@ss%".to_owned()));
+        let server = Server::start(Options { user, ..Options::default() });
+        assert!(server.url().starts_with("nats://me:p%40ss%25@127.0.0.1:"));
+    }
+}

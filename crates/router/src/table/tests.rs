@@ -1,6 +1,7 @@
 //! Hosts and paths, turns, age and silence.
 
 use expect_test::{Expect, expect};
+use proptest::prelude::*;
 
 use super::*;
 use crate::silence::Silence;
@@ -200,4 +201,18 @@ async fn nothing_is_forgotten_while_nobody_is_heard() {
     assert!(silence.lasts(at(502)));
     assert!(silence.heard(at(503)));
     assert!(!silence.lasts(at(504)));
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_registered_is_found_until_it_is_unregistered(uri in "[^/?]{1,20}(/.{0,20})?", other in ".{0,30}") {
+        let (mut table, now) = (table(), Instant::now());
+        table.register(&message(&[&uri, &other], 1, "a"), now);
+        let (host, path) = split(&uri);
+        let found = table.choose(&host, &path, None, &[], now);
+        prop_assert_eq!(chosen(&found), "a");
+        table.unregister(&message(&[&uri, &other], 1, "a"), now);
+        prop_assert_eq!(table.endpoint_count(), 0);
+        prop_assert_eq!(chosen(&table.choose(&host, &path, None, &[], now)), "none");
+    }
 }

@@ -91,6 +91,21 @@ async fn nothing_is_forgotten_when_every_emitter_falls_silent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_nats_that_hangs_takes_no_route_away() {
+    let server = Server::start(Options::default());
+    let short = Config { prune_threshold: Duration::from_millis(400), ..config() };
+    let world = World::with(short, client(&server, false).await).await;
+    let (one, two) = (Backend::start("one").await, Backend::start("two").await);
+    world.register("x.com", &one).await;
+    server.pause();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(world.get("x.com", "/").await.body, "one");
+    server.resume();
+    world.register("y.com", &two).await;
+    assert_eq!(world.get("x.com", "/").await.body, "one");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_comes_late_is_waited_for() {
     let server = Server::start(Options::default());
     server.kill();
