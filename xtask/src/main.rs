@@ -2,7 +2,7 @@
 //!
 //! What a reviewer would otherwise have to remember is a check here, and the check that runs on every submitted change is
 //! the command a contributor runs: `cargo xtask test`. This program only reads the repository, except for `bless`, which
-//! writes the two lock files, and the `install` stage, which installs what the other stages call.
+//! writes a lock file and the folders of releases, and the `install` stage, which installs what the other stages call.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "The terminal is this program's only output.")]
 
@@ -37,11 +37,14 @@ enum Task {
     Test(stages::TestArgs),
     /// Check the style that neither rustfmt nor clippy knows: headers, names, lengths, dependency arrows, documents
     Tidy,
-    /// Record the published wire messages and frozen files, or check them against the record
+    /// Record new frozen files, freeze the messages of a release, or check that nothing published was changed
     Bless {
-        /// Write nothing; fail if something blessed was changed
-        #[arg(long)]
+        /// Write nothing; fail if something published was changed
+        #[arg(long, conflicts_with = "release")]
         check: bool,
+        /// Keep today's messages and routes as those of this release, such as 0.2, for ever
+        #[arg(long, value_name = "NUMBER")]
+        release: Option<String>,
     },
     /// Run a benchmark in release mode; without a name, list them
     Bench(bench::BenchArgs),
@@ -62,8 +65,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.task {
         Task::Test(args) => stages::run(&root, &args),
         Task::Tidy => tidy::run(&root),
-        Task::Bless { check: true } => bless::check(&root),
-        Task::Bless { check: false } => bless::write(&root),
+        Task::Bless { check: true, .. } => bless::check(&root),
+        Task::Bless { release: Some(number), .. } => bless::freeze(&root, &number),
+        Task::Bless { .. } => bless::write(&root),
         Task::Bench(args) => bench::run(&root, &args),
     }
 }

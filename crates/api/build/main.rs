@@ -2,7 +2,8 @@
 //! its JSON shape, its layout on the wire and which sub-messages must always be sent.
 //!
 //! The source of all of it is the comment behind each field (`// json: key?`), so a field cannot be added without
-//! saying how it looks in JSON: the build fails otherwise. The grammar is in `schema.rs`.
+//! saying how it looks in JSON: the build fails otherwise. The grammar is in `schema.rs`. Locket's service is compiled beside
+//! them.
 
 mod emit;
 mod schema;
@@ -31,5 +32,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let out_dir = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out_dir.join("shapes.rs"), emit::shapes(&messages))?;
-    Ok(())
+    locket(&proto_dir.join("locket/frozen"), &out_dir.join("locket"))
+}
+
+/// Locket's messages are of a package of the same name and have no JSON shapes, so they get a module of their own.
+fn locket(proto_dir: &Path, out_dir: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    std::fs::create_dir_all(out_dir)?;
+    let descriptors = protox::compile(["locket.proto"], [proto_dir])?;
+    Ok(tonic_prost_build::configure().out_dir(out_dir).compile_fds(descriptors)?)
 }

@@ -157,9 +157,9 @@ mod tests {
     /// Rows are servers, columns clients.
     #[test]
     fn a_server_serves_its_own_major_and_the_one_before() {
-        let mut table = String::from("     c0 c1 c2 c3 c4\n");
+        let mut table = String::from("   c0  c1  c2  c3  c4\n");
         for server in 0..5 {
-            write!(table, "  s{server}").unwrap();
+            write!(table, "s{server}").unwrap();
             for major in 0..5 {
                 let server = Version { major: server, minor: 0, patch: 0 };
                 let mark = match admit(&client(major), server) {
@@ -172,12 +172,12 @@ mod tests {
             table.push('\n');
         }
         expect![[r#"
-                 c0 c1 c2 c3 c4
-              s0 yes new new new new
-              s1 yes yes new new new
-              s2 old yes yes new new
-              s3 old old yes yes new
-              s4 old old old yes yes
+               c0  c1  c2  c3  c4
+            s0 yes new new new new
+            s1 yes yes new new new
+            s2 old yes yes new new
+            s3 old old yes yes new
+            s4 old old old yes yes
         "#]]
         .assert_eq(&table);
     }

@@ -1,7 +1,8 @@
 //! Which cells are there.
 //!
 //! Cells announce themselves with a time limit and repeat that before it ends. This is the port through which the rest of the
-//! server sees them, and the registry in memory behind it; a file can feed it where no lock service does.
+//! server sees them, and the registry in memory behind it. A file feeds it, or Locket, or both: a cell is there as long as
+//! one of them says so.
 //!
 //! Times here are those of a clock that cannot be set: an hour that somebody sets the clock back is no hour of silence.
 //!
@@ -26,9 +27,19 @@ pub struct Registry {
     changed: tokio::sync::Notify,
 }
 
+/// Who says that a cell is there. If both do and differ, the cell's own word in Locket counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    Listed,
+    Locket,
+}
+
+const SOURCES: usize = 2;
+
 #[derive(Debug)]
 struct Inner {
-    cells: BTreeMap<CellId, Presence>,
+    /// By source.
+    cells: BTreeMap<CellId, [Option<Presence>; SOURCES]>,
     started_ns: Nanos,
 }
 
@@ -53,15 +64,22 @@ impl Registry {
         self.announce_all([cell], ttl_ns, now_ns);
     }
 
+    /// As [`Registry::announce_from`] for a list that somebody keeps.
+    pub fn announce_all(&self, cells: impl IntoIterator<Item = Cell>, ttl_ns: Nanos, now_ns: Nanos) {
+        self.announce_from(Source::Listed, cells, ttl_ns, now_ns);
+    }
+
     /// These cells are there, all at once: whoever looks sees all of them or none. A pass between the first and the last of a
     /// list that comes in after a silence would take the last for gone.
-    pub fn announce_all(&self, cells: impl IntoIterator<Item = Cell>, ttl_ns: Nanos, now_ns: Nanos) {
+    pub fn announce_from(&self, source: Source, cells: impl IntoIterator<Item = Cell>, ttl_ns: Nanos, now_ns: Nanos) {
         let mut appeared = false;
         let mut inner = self.inner();
+        inner.cells.retain(|_, said| current(said, now_ns).is_some());
         for cell in cells {
             let presence = Presence { expires_ns: now_ns.saturating_add(ttl_ns), cell: Arc::new(cell) };
-            let known = inner.cells.insert(presence.cell.id.clone(), presence);
-            appeared |= known.is_none_or(|known| known.expires_ns <= now_ns);
+            let said = inner.cells.entry(presence.cell.id.clone()).or_default();
+            appeared |= current(said, now_ns).is_none();
+            said[source as usize] = Some(presence);
         }
         drop(inner);
         if appeared {
@@ -69,10 +87,10 @@ impl Registry {
         }
     }
 
-    /// A cell says goodbye.
+    /// The list no longer names a cell.
     pub fn withdraw(&self, id: &CellId, now_ns: Nanos) {
-        if let Some(presence) = self.inner().cells.get_mut(id) {
-            presence.expires_ns = now_ns;
+        if let Some([Some(listed), _]) = self.inner().cells.get_mut(id) {
+            listed.expires_ns = now_ns;
         }
         self.changed.notify_waiters();
     }
@@ -83,17 +101,11 @@ impl Registry {
     }
 
     pub fn live(&self, now_ns: Nanos) -> Vec<Arc<Cell>> {
-        let inner = self.inner();
-        inner
-            .cells
-            .values()
-            .filter(|presence| presence.expires_ns > now_ns)
-            .map(|presence| presence.cell.clone())
-            .collect()
+        self.inner().cells.values().filter_map(|said| current(said, now_ns)).cloned().collect()
     }
 
     pub fn get(&self, id: &CellId, now_ns: Nanos) -> Option<Arc<Cell>> {
-        self.inner().cells.get(id).filter(|presence| presence.expires_ns > now_ns).map(|presence| presence.cell.clone())
+        self.inner().cells.get(id).and_then(|said| current(said, now_ns)).cloned()
     }
 
     /// Whether cells may be there that had no time yet to be heard.
@@ -106,6 +118,11 @@ impl Registry {
         let live: HashSet<_> = self.live(now_ns).into_iter().map(|cell| cell.id.clone()).collect();
         if live.is_empty() || self.is_listening(now_ns) { Cells::Unknown } else { Cells::Live(live) }
     }
+}
+
+/// What counts of what was said of a cell.
+fn current(said: &[Option<Presence>; SOURCES], now_ns: Nanos) -> Option<&Arc<Cell>> {
+    said.iter().rev().flatten().find(|presence| presence.expires_ns > now_ns).map(|presence| &presence.cell)
 }
 
 #[cfg(test)]
@@ -163,5 +180,21 @@ mod tests {
         registry.announce(cell("a"), PRESENCE_TTL_NS, 0);
         registry.withdraw(&CellId::parse("a").unwrap(), 1);
         assert!(registry.get(&CellId::parse("a").unwrap(), 1).is_none());
+    }
+
+    #[test]
+    fn a_cell_is_there_as_long_as_one_source_says_so() {
+        let registry = Registry::new(0);
+        let a = CellId::parse("a").unwrap();
+        let zone = |at| registry.get(&a, at).map(|cell| cell.zone.clone());
+        let in_zone = |zone: &str| Cell { zone: zone.into(), ..cell("a") };
+        registry.announce_all([in_zone("listed")], 100, 0);
+        registry.announce_from(Source::Locket, [in_zone("locket")], 10, 0);
+        assert_eq!((zone(9), zone(10), zone(100)), (Some("locket".into()), Some("listed".into()), None));
+        registry.announce_from(Source::Locket, [in_zone("locket")], 10, 20);
+        registry.withdraw(&a, 20);
+        assert_eq!((zone(29), zone(30)), (Some("locket".into()), None), "the list speaks for itself alone");
+        registry.announce_from(Source::Locket, [], 10, 200);
+        assert!(registry.inner().cells.is_empty(), "who is gone is forgotten");
     }
 }

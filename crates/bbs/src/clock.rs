@@ -4,8 +4,9 @@
 
 use std::cell::RefCell;
 use std::fmt::Debug;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use model::Nanos;
 use store::seal::envelope::NONCE_BYTES;
@@ -18,6 +19,20 @@ pub trait Clock: Send + Sync + Debug {
     fn uptime_ns(&self) -> Nanos {
         self.now_ns()
     }
+
+    /// Returns once [`Self::uptime_ns`] is at least this.
+    fn reaches(&self, uptime_ns: Nanos) -> Reached<'_> {
+        Box::pin(async move {
+            loop {
+                let left_ns = uptime_ns.saturating_sub(self.uptime_ns());
+                match u64::try_from(left_ns) {
+                    Ok(left_ns) if left_ns > 0 => tokio::time::sleep(Duration::from_nanos(left_ns)).await,
+                    _ => return,
+                }
+            }
+        })
+    }
+
     /// A name nobody has used before, for the epoch of a modification tag.
     fn fresh_id(&self) -> Arc<str>;
 
@@ -26,6 +41,9 @@ pub trait Clock: Send + Sync + Debug {
         NONCES.with_borrow_mut(Nonces::take)
     }
 }
+
+/// A wait that ends when a clock has come so far.
+pub type Reached<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Random bytes in stock: asking for a few at a time would cost a write more than sealing it does.
 struct Nonces {
@@ -93,6 +111,7 @@ pub struct ManualClock {
     now_ns: std::sync::atomic::AtomicI64,
     ids: std::sync::atomic::AtomicU64,
     nonces: std::sync::atomic::AtomicU64,
+    moved: tokio::sync::Notify,
 }
 
 impl ManualClock {
@@ -102,12 +121,25 @@ impl ManualClock {
 
     pub fn advance(&self, by_ns: Nanos) {
         self.now_ns.fetch_add(by_ns, std::sync::atomic::Ordering::SeqCst);
+        self.moved.notify_waiters();
     }
 }
 
 impl Clock for ManualClock {
     fn now_ns(&self) -> Nanos {
         self.now_ns.load(std::sync::atomic::Ordering::SeqCst)
+    }
+
+    fn reaches(&self, uptime_ns: Nanos) -> Reached<'_> {
+        Box::pin(async move {
+            loop {
+                let moved = self.moved.notified();
+                if self.uptime_ns() >= uptime_ns {
+                    return;
+                }
+                moved.await;
+            }
+        })
     }
 
     fn fresh_id(&self) -> Arc<str> {
@@ -134,5 +166,25 @@ mod tests {
         let other = std::thread::spawn(drawn).join().unwrap();
         let all: HashSet<_> = drawn().into_iter().chain(other).collect();
         assert_eq!(all.len(), 6 * NONCES_AT_ONCE);
+    }
+
+    #[tokio::test]
+    async fn a_wait_ends_when_its_clock_has_come_so_far() {
+        let clock = Arc::new(ManualClock::at(5));
+        clock.reaches(5).await;
+        let waiting = tokio::spawn({
+            let clock = clock.clone();
+            async move { clock.reaches(8).await }
+        });
+        tokio::task::yield_now().await;
+        clock.advance(2);
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        clock.advance(1);
+        waiting.await.unwrap();
+
+        let begun = SystemClock.uptime_ns();
+        SystemClock.reaches(begun + 2_000_000).await;
+        assert!(SystemClock.uptime_ns() >= begun + 2_000_000);
     }
 }

@@ -20,6 +20,7 @@ use crate::commands::{Command, ConvergeLrps, ConvergeTasks};
 use crate::config::Timing;
 use crate::metrics::Metrics;
 use crate::migrate::Guard;
+use crate::outbound::host_of;
 use crate::writer::{WriteError, Writer};
 
 /// How many decisions go to the writer at once, so that requests get their turn between them.
@@ -33,6 +34,8 @@ pub struct Converger {
     pub clock: Arc<dyn Clock>,
     pub metrics: Arc<Metrics>,
     pub timing: Timing,
+    /// How long the end of a task is reported to somebody who does not take the report.
+    pub callback_give_up: Duration,
     /// Asks for a pass now.
     pub wake: Arc<Notify>,
     /// While the store is not known to be the right one, nothing is stopped on its word.
@@ -116,14 +119,16 @@ impl Converger {
             expire_pending_ns: nanos(self.timing.expire_pending_task),
             expire_completed_ns: nanos(self.timing.expire_completed_task),
             kick_ns: nanos(self.timing.kick_task),
+            give_up_ns: nanos(self.callback_give_up),
         };
         let board = self.board.load_full();
         let plan = tasks::plan(board.tasks.values().map(|entry| &*entry.task), cells, timing, now_ns);
-        drop(board);
         for chunk in plan.decisions.chunks(DECISIONS_PER_COMMAND) {
             let command = Command::ConvergeTasks(ConvergeTasks { decisions: chunk.to_vec() });
             self.writer.submit(command, Arc::from("")).await?;
+            self.report_given_up(&board, chunk);
         }
+        drop(board);
         let metrics = &self.metrics.convergence;
         metrics.task_runs.inc();
         metrics.task_duration_s.set(started.elapsed().as_secs_f64());
@@ -138,6 +143,18 @@ impl Converger {
             gauge.set(count as i64);
         }
         Ok(())
+    }
+
+    fn report_given_up(&self, board: &Board, decisions: &[tasks::Decision]) {
+        for decision in decisions {
+            let tasks::Decision::GiveUp { guid, .. } = decision else { continue };
+            let host = board.tasks.get(guid).map(|entry| host_of(&entry.task.definition.completion_callback_url));
+            self.metrics.callbacks_given_up.inc();
+            tracing::warn!(
+                task = %guid, host, after = ?self.callback_give_up,
+                "the end of a task was given up: nobody took the report in time, and the task is deleted"
+            );
+        }
     }
 
     fn report_lrps(&self, found: &lrps::Metrics, took: Duration) {

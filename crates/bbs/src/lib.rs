@@ -3,6 +3,7 @@
 //! Where to start: [`server::run`] starts and stops everything. A request arrives in [`http`], becomes a command in
 //! [`commands`], is applied and made durable by [`writer`], shows on the [`board`], and is announced by [`events`].
 //! [`converge`] repairs what nobody asked for but somebody wants; [`outbound`] talks to auctioneer, cells and callers.
+//! Among Diego's own components `locket` knows who may serve and which cells there are.
 //! [`follow`] keeps the board of a node that waits up to date; [`nodes`] tells which nodes there are.
 //! [`migrate`] brings records to another data version, [`keys`] under another key, both while clients are served;
 //! [`backup`] copies all of them into a file and back.
@@ -22,6 +23,7 @@ pub mod follow;
 pub mod http;
 pub mod keys;
 pub mod load;
+mod locket;
 pub mod metrics;
 pub mod migrate;
 pub mod nodes;

@@ -63,6 +63,21 @@ pub struct Phase {
     warm: OnceLock<Arc<Warm>>,
     cannot_take_over: ArcSwapOption<String>,
     master: ArcSwapOption<Master>,
+    lock: ArcSwapOption<LockStatus>,
+}
+
+/// A lock that a node has to get before it looks at the store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LockStatus {
+    pub name: String,
+    /// Where it is given.
+    pub locket: String,
+    /// Whose it was when that was last asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Why it cannot be asked for at the moment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
 }
 
 /// Whom a node that waits waits for.
@@ -78,6 +93,9 @@ pub struct Master {
 pub struct StandbyStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub master: Option<String>,
+    /// What it waits for first, where a lock service decides who serves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_for_lock: Option<LockStatus>,
     /// Whether it has the records in memory and can take over at once.
     pub warm: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,6 +147,15 @@ impl Phase {
         self.master.store(master.map(Arc::new));
     }
 
+    /// A lock that this node still has to get, or `None` when it has it.
+    pub fn waits_for_lock(&self, lock: Option<LockStatus>) {
+        self.lock.store(lock.map(Arc::new));
+    }
+
+    pub fn lock_waited_for(&self) -> Option<Arc<LockStatus>> {
+        self.lock.load_full()
+    }
+
     /// Where clients find the master while this node waits.
     pub fn master_url(&self) -> Option<String> {
         if self.stage() != Stage::Waiting {
@@ -141,6 +168,7 @@ impl Phase {
     pub fn standby_status(&self) -> Option<StandbyStatus> {
         (self.stage() == Stage::Waiting).then(|| StandbyStatus {
             master: self.master.load().as_ref().map(|master| master.node.clone()),
+            waits_for_lock: self.lock.load().as_deref().cloned(),
             warm: self.warm.get().is_some_and(|warm| matches!(warm.status(), Status::Warm { .. })),
             cannot_take_over: self.cannot_take_over.load().as_ref().map(|why| why.to_string()),
         })
@@ -202,6 +230,10 @@ impl Phase {
 
     pub fn explain(&self) -> &'static str {
         match self.stage() {
+            Stage::Waiting if self.lock.load().is_some() => {
+                "the server waits for its lock in Locket, which another node has unless Locket does not answer; nothing was \
+                 changed, try that node"
+            }
             Stage::Waiting => "the server waits: another node is master; nothing was changed, try that one",
             Stage::Loading => {
                 "the server reads its records and will answer in a moment; nothing was changed, try again"

@@ -1,10 +1,11 @@
 //! Starts and stops a state server. What runs under mastership is started and stopped here and nowhere else.
 //!
-//! Order of starting: health port, store, waiting to be master, API port (answering 503), load, writer, outbound calls,
-//! convergence, serve. Order of stopping: no new requests, streams end, requests in flight finish, the writer drains, the
-//! mastership is given up. Nothing acknowledged can be lost by stopping at any point, because acknowledged means durable.
+//! Order of starting: health port, the lock in Locket where there is one, store, waiting to be master, API port (answering
+//! 503), load, writer, outbound calls, convergence, serve. Order of stopping: no new requests, streams end, requests in flight
+//! finish, the writer drains, the mastership is given up, the store is closed, the lock is given back. Nothing acknowledged can
+//! be lost by stopping at any point, because acknowledged means durable.
 //!
-//! A server that loses its mastership does not stop in order: it ends, and whoever started it starts it again.
+//! A server that loses its mastership or its lock does not stop in order: it ends, and whoever started it starts it again.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -19,13 +20,14 @@ use tokio::time::Instant;
 use crate::cells::Registry;
 use crate::census::Census;
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Config, Opener};
+use crate::config::Config;
 use crate::converge::Converger;
 use crate::events::Hub;
 use crate::http::{App, Front, health};
 use crate::keys::alone::AloneError;
 use crate::keys::open::{KeyError, Unlocked};
 use crate::keys::{First, RotatorEnd};
+use crate::locket::presences;
 use crate::metrics::Metrics;
 use crate::migrate::open::{OpenError, Opened};
 use crate::migrate::status::Tracker;
@@ -37,11 +39,13 @@ use crate::{cells_file, config, keys, migrate, nodes, outbound};
 
 mod door;
 mod engines;
+mod lock;
 mod master;
 mod standby;
 
 use door::Door;
 use engines::{AtHand, Rotating};
+use lock::Locked;
 use master::Master;
 use standby::{Elected, Standby};
 
@@ -80,6 +84,16 @@ pub enum RunError {
     Keys(#[from] KeyError),
     #[error(transparent)]
     Rotation(#[from] AloneError),
+    #[error(
+        "this server does not start without its lock in Locket: {0}. Nothing was opened or changed. Is Locket running, and do \
+         both sides trust each other's certificates?"
+    )]
+    Locket(#[from] api::locket::LocketError),
+    #[error(
+        "this server has lost its lock in Locket, so it stopped at once: {why}. Nothing acknowledged is lost, and another node \
+         takes over. Start it again, and it waits for the lock"
+    )]
+    LockLost { why: String },
     #[error(
         "the server stopped without rolling back to {to}: {why}. Nothing is lost: the data version is what it was. See what \
          stands in the way with `corkboard migrate plan --to {to}`"
@@ -124,14 +138,16 @@ pub async fn run_with_clock(
     if let Some(path) = &config.cells_file {
         cells_file::read(path)?;
     }
-    Start { config, clock, tls, cells }.run(stop, ready).await
+    Start { config, clock, tls, cells, locked: None }.run(stop, ready).await
 }
 
 /// What is there on a node in every phase.
 struct Node {
-    store: Arc<dyn Store>,
     status: Arc<StatusSource>,
     health_address: SocketAddr,
+    door: Door,
+    stop_api: watch::Sender<bool>,
+    stop: watch::Receiver<bool>,
 }
 
 struct Start {
@@ -139,6 +155,8 @@ struct Start {
     clock: Arc<dyn Clock>,
     tls: Option<Arc<rustls::ServerConfig>>,
     cells: outbound::Cells,
+    /// Once this node has its lock in Locket, if it needs one.
+    locked: Option<Locked>,
 }
 
 impl Start {
@@ -165,44 +183,54 @@ impl Start {
         let health_address = address(&health_listener, self.config.health);
         let health_task = tokio::spawn(health::serve(health_listener, status.clone(), health_stopped));
 
-        let opening = Instant::now();
-        let store = self.config.store.open(Opener::Server).await?;
-        tracing::info!(store = store.describe(), took = ?opening.elapsed(), "the store is open");
-        let _ = status.store.set(store.clone());
-        let (take_card_back, card_taken_back) = watch::channel(false);
-        let card = nodes::announce(store.clone(), self.card(&status, health_address), card_taken_back.clone());
-        let card_task = tokio::spawn(card);
-        tokio::spawn(nodes::look_for_master(store.clone(), status.phase.clone(), card_taken_back));
-        let node = Node { store: store.clone(), status, health_address };
-        let outcome = self.take_part(node, heard(stop), ready).await.map_err(or_deposed);
-        if !matches!(outcome, Err(RunError::Deposed { .. })) {
-            take_card_back.send_replace(true);
-            let _ = card_task.await;
-            // Whatever it ended with, nobody has to wait for this node.
-            store.close().await;
-        }
+        let (stop_api, api_stopped) = watch::channel(false);
+        let front = Arc::new(Front {
+            phase: status.phase.clone(),
+            metrics: status.metrics.clone(),
+            limits: self.config.limits,
+            status: status.clone(),
+        });
+        let door = Door::reserve(self.config.listen, self.tls.clone(), front, api_stopped)?;
+        let node = Node { status, health_address, door, stop_api, stop: heard(stop) };
+        let outcome = match self.config.locket.clone() {
+            Some(locket) => Box::pin(self.run_under_lock(&locket, node, ready)).await,
+            None => Box::pin(self.run_on_store(node, ready)).await,
+        };
         // The health port stays until everything else has ended.
         stop_health.send_replace(true);
         let _ = health_task.await;
         outcome
     }
 
+    /// Opens the store, and takes part until asked to stop.
+    async fn run_on_store(self, node: Node, ready: impl FnOnce(Ready) + Send) -> Result<(), RunError> {
+        let status = node.status.clone();
+        let opening = Instant::now();
+        let store = self.open_store().await?;
+        tracing::info!(store = store.describe(), took = ?opening.elapsed(), "the store is open");
+        let _ = status.store.set(store.clone());
+        let (take_card_back, card_taken_back) = watch::channel(false);
+        let card = nodes::announce(store.clone(), self.card(&status, node.health_address), card_taken_back.clone());
+        let card_task = tokio::spawn(card);
+        tokio::spawn(nodes::look_for_master(store.clone(), status.phase.clone(), card_taken_back));
+        let outcome = self.take_part(node, store.clone(), ready).await.map_err(or_deposed);
+        if !matches!(outcome, Err(RunError::Deposed { .. })) {
+            take_card_back.send_replace(true);
+            let _ = card_task.await;
+            // Whatever it ended with, nobody has to wait for this node.
+            store.close().await;
+        }
+        outcome
+    }
+
     /// Waits to be master, and is master until asked to stop.
     async fn take_part(
         self,
-        Node { store, status, health_address }: Node,
-        stop: watch::Receiver<bool>,
+        Node { status, health_address, mut door, stop_api, stop }: Node,
+        store: Arc<dyn Store>,
         ready: impl FnOnce(Ready) + Send,
     ) -> Result<(), RunError> {
         let (phase, metrics) = (status.phase.clone(), status.metrics.clone());
-        let (stop_api, api_stopped) = watch::channel(false);
-        let front = Arc::new(Front {
-            phase: phase.clone(),
-            metrics: metrics.clone(),
-            limits: self.config.limits,
-            status: status.clone(),
-        });
-        let mut door = Door::reserve(self.config.listen, self.tls.clone(), front, api_stopped.clone())?;
         let api_address = door.address();
         if self.config.standby == config::Standby::Redirect {
             door.open()?;
@@ -278,7 +306,7 @@ impl Start {
         };
         let drain = self.config.rollback_on_drain_to.map(DataVersion);
         let loaded = Loaded { unlocked, held, board, opened, rotation, standing };
-        let master = self.start_master(loaded, &phase, &metrics, api_stopped);
+        let master = self.start_master(loaded, &phase, &metrics, stop_api.subscribe());
         ready(ready_with);
         let result = master.wait(until(stop), drain, &phase, stop_api, door.into_task()).await;
         let held = result?;
@@ -358,10 +386,17 @@ impl Start {
             clock: self.clock.clone(),
             metrics: metrics.clone(),
             timing: self.config.timing,
+            callback_give_up: self.config.outbound.callback_give_up,
             wake: wake.clone(),
             guard: engine.guard.clone(),
         };
-        let converge_task = tokio::spawn(converge_when_open(converger, engine.access.clone(), stop.clone()));
+        let heard = self.locked.map(|locked| {
+            let (heard, first) = oneshot::channel();
+            let (client, clock) = (locked.client, self.clock.clone());
+            tokio::spawn(presences::follow(client, registry.clone(), clock, heard, stop.clone()));
+            first
+        });
+        let converge_task = tokio::spawn(converge_when_open(converger, engine.access.clone(), heard, stop.clone()));
         if let Some(path) = self.config.cells_file.clone() {
             tokio::spawn(cells_file::follow(path, registry.clone(), self.clock.clone(), stop));
         }
@@ -382,7 +417,7 @@ impl Start {
             board,
             hub,
             writer_task,
-            stop_outbound,
+            stop_outbound: Some(stop_outbound),
             outbound_task,
             converge_task,
             engine_task: engine.task,
@@ -422,15 +457,22 @@ async fn keep_the_door(phase: Arc<Phase>, app: Arc<App>, mut access: watch::Rece
     }
 }
 
-/// Convergence writes, so it begins when writes do.
+/// Convergence writes, so it begins when writes do; and it begins when Locket was asked once which cells there are.
 async fn converge_when_open(
     converger: Converger,
     mut access: watch::Receiver<Access>,
+    cells_heard: Option<oneshot::Receiver<()>>,
     mut stop: watch::Receiver<bool>,
 ) {
+    let open = async {
+        let _ = access.wait_for(|access| *access == Access::All).await;
+        if let Some(heard) = cells_heard {
+            let _ = heard.await;
+        }
+    };
     tokio::select! {
         _ = stop.wait_for(|stop| *stop) => return,
-        _ = access.wait_for(|access| *access == Access::All) => {}
+        () = open => {}
     }
     converger.run(stop).await;
 }

@@ -146,7 +146,15 @@ impl StatusSource {
 
     /// The document about all nodes, or why there is none.
     pub async fn nodes_json(&self) -> Result<String, String> {
-        let store = self.store.get().ok_or_else(|| "the store is not open yet".to_owned())?;
+        let store = self.store.get().ok_or_else(|| match self.phase.lock_waited_for() {
+            Some(lock) => format!(
+                "this node waits for the lock {} in Locket, which is with {}, and looks at the store only when it has it; ask \
+                 the node that has it",
+                lock.name,
+                lock.owner.as_deref().unwrap_or("an owner that Locket has not named yet")
+            ),
+            None => "the store is not open yet".to_owned(),
+        })?;
         let list = nodes::list(&**store).await.map_err(|error| error.to_string())?;
         serde_json::to_string_pretty(&list).map(|json| json + "\n").map_err(|error| error.to_string())
     }

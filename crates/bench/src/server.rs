@@ -233,10 +233,8 @@ impl Server {
     /// What the server answers to an operator.
     pub async fn ask(&self, certificates: &Certificates, question: &Question) -> anyhow::Result<Value> {
         let client = Client::new(ClientConfig {
-            url: self.url()?.to_string(),
             tls: Some(certificates.client()),
-            timeout: Some(ASK_MAX),
-            trace_id: None,
+            ..ClientConfig::once(self.url()?, Some(ASK_MAX))
         })?;
         Ok(serde_json::from_slice(&client.ask(question).await?)?)
     }

@@ -3,8 +3,10 @@
 //! The names, flags and exit codes of the operator's commands are `cfdot`'s and do not change. Mistakes that clap finds end
 //! with code 3 like all others of the caller, not with clap's own 2.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use api::client::Client;
@@ -49,9 +51,11 @@ enum Command {
         after_help = "Examples:\n  corkboard up\n  corkboard up --dir /var/lib/corkboard --listen 127.0.0.1:9000"
     )]
     Up(server::Up),
-    /// Start a server from a configuration file
+    /// Start a server from a configuration file, ours or that of Diego's own BBS
     #[command(after_help = format!(
-        "Examples:\n  corkboard config example > board.toml\n  corkboard bbs --config board.toml\n\n\
+        "Examples:\n  corkboard config example > board.toml\n  corkboard bbs --config board.toml\n  \
+        corkboard bbs -config /var/vcap/jobs/bbs/config/bbs.json --store /var/vcap/store/bbs/board\n\n\
+        The last is the configuration file of Diego's own BBS. Called under the name `bbs`, the program is this command.\n\n\
         Exit codes, also of up:\n  0  stopped in order\n  3  wrong use\n  5  anything else\n  \
         {EXIT_SHUT_DOWN}  the version of the data forbids this release to touch it; nothing was written, and starting it\n     \
         again changes nothing: start the release of the data\n  \
@@ -191,10 +195,12 @@ const KEYS_HELP: &str = "Examples:\n  corkboard keys status\n  corkboard keys ge
 
 /// Where `nodes`, `migrate status` and `keys status` ask when no server is named.
 const HEALTH_URL: &str = "CORKBOARD_HEALTH_URL";
+/// The command that starts a server from a file, and the name of Diego's program for it.
+const BBS: &str = "bbs";
 
 /// The command line of this process, or the code to exit with when it says no command.
 pub(crate) fn parse() -> Result<Cli, ExitCode> {
-    Cli::try_parse().map_err(|error| {
+    Cli::try_parse_from(spelled_out(std::env::args_os())).map_err(|error| {
         // Help that was asked for goes to stdout; everything else to stderr. Who closed it does not want to read it.
         let _ = error.print();
         match error.kind() {
@@ -202,6 +208,23 @@ pub(crate) fn parse() -> Result<Cli, ExitCode> {
             _ => ExitCode::from(EXIT_USAGE),
         }
     })
+}
+
+/// Diego's way to start a BBS in our words: under its name (a symbolic link `bbs` to this program), and with Go's single dash.
+fn spelled_out(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut args: Vec<OsString> = args.into_iter().collect();
+    let is_called_bbs = args.first().is_some_and(|name| Path::new(name).file_name() == Some(OsStr::new(BBS)));
+    if is_called_bbs {
+        args.splice(..1, ["corkboard", BBS].map(OsString::from));
+    }
+    if args.get(1).is_some_and(|command| command == BBS) {
+        for arg in &mut args[2..] {
+            if arg == "-config" || arg.as_bytes().starts_with(b"-config=") {
+                *arg = [OsStr::new("-"), &*arg].into_iter().collect();
+            }
+        }
+    }
+    args
 }
 
 pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
@@ -218,13 +241,14 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             return ask(it, outer, |args| args.json, store::confirm).map(ExitCode::from);
         }
         Command::Up(args) => {
-            logging::start()?;
+            logging::start(None)?;
             let bbs_url = variable("BBS_URL").filter(|url| !url.is_empty());
             many_threads()?.block_on(server::up(args, &program(std::env::args_os().next()), bbs_url.as_deref()))
         }
         Command::Bbs(args) => {
-            logging::start()?;
-            many_threads()?.block_on(server::serve(args))
+            let file = args.file()?;
+            logging::start(file.shape())?;
+            many_threads()?.block_on(server::serve(args, file))
         }
         Command::Config(command) => print(&config::run(command)?),
         Command::Completions { shell } => {
@@ -433,6 +457,21 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    #[test]
+    fn diegos_command_line_is_understood() {
+        let check = |args: &str, expected: &str| {
+            let args = spelled_out(args.split(' ').map(OsString::from));
+            assert_eq!(args.join(OsStr::new(" ")), OsStr::new(expected));
+        };
+        check("/var/vcap/packages/bbs/bin/bbs -config=/a/bbs.json", "corkboard bbs --config=/a/bbs.json");
+        check("bbs -config bbs.json --store s", "corkboard bbs --config bbs.json --store s");
+        check("corkboard bbs -config bbs.json", "corkboard bbs --config bbs.json");
+        check("corkboard bbs --config bbs.json", "corkboard bbs --config bbs.json");
+        check("./corkboard cells -config", "./corkboard cells -config");
+        check("bbs -configure", "corkboard bbs -configure");
+        check("bbs", "corkboard bbs");
+    }
+
     /// An example that does not parse is worse than none.
     #[test]
     fn every_command_for_people_has_an_example_that_parses() {
@@ -443,7 +482,8 @@ mod tests {
             let Some(help) = command.get_after_help().map(ToString::to_string) else { continue };
             for line in help.lines().filter(|line| line.starts_with("  corkboard ")) {
                 let words: Vec<&str> = line.split(['|', '>']).next().unwrap().split_whitespace().collect();
-                Cli::try_parse_from(&words).unwrap_or_else(|error| panic!("{line}: {error}"));
+                Cli::try_parse_from(spelled_out(words.iter().map(OsString::from)))
+                    .unwrap_or_else(|error| panic!("{line}: {error}"));
                 examples += 1;
             }
         }

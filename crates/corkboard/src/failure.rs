@@ -3,6 +3,8 @@
 //! These codes are `cfdot`'s, and so are the three lines for an answer of the server. A failure of any other kind says what
 //! happened, then each cause on its own line, then what to do.
 //!
+//! A server that has lost its lock in Locket ends with 1, as Diego's do, and nothing else does.
+//!
 //! Four more codes are ours: 6 when a server does not start because its data is not for this release, so that whoever starts
 //! servers does not try again, 7 when something would be lost, 8 when a key is missing that the store needs, and 9
 //! when a server is no longer master.
@@ -17,6 +19,8 @@ use api::client::{ClientError, OperatorError, Refusal, TransportKind};
 use crate::config::ConfigError;
 use crate::reach::{Address, Origin, ReachError};
 
+/// What Diego's components end with when their lock is lost, so that whoever watches them starts them again.
+const EXIT_LOCK_LOST: u8 = 1;
 /// Also the code for a mistake that clap finds.
 pub(crate) const EXIT_USAGE: u8 = 3;
 const EXIT_BBS: u8 = 4;
@@ -211,12 +215,14 @@ fn server_code(error: &bbs::RunError) -> u8 {
         | End::Open(OpenError::Root(_) | OpenError::Identity(_) | OpenError::Store(_))
         | End::Keys(KeyError::Root(_))
         | End::Rotation(_)
+        | End::Locket(_)
         | End::StoreFailed(_)
         | End::Defect => EXIT_OTHER,
         End::Open(OpenError::ShutDown { .. } | OpenError::TooOld { .. } | OpenError::Unknown { .. }) => EXIT_SHUT_DOWN,
         End::Keys(KeyError::Refused(_)) => EXIT_KEYS,
         End::DrainRefused { .. } => EXIT_LOSS,
         End::Deposed { .. } => EXIT_DEPOSED,
+        End::LockLost { .. } => EXIT_LOCK_LOST,
     }
 }
 
@@ -252,7 +258,7 @@ mod tests {
     use super::*;
 
     fn call(kind: TransportKind) -> Failure {
-        let source = ClientError::Transport { route: Route::Tasks, kind, source: None };
+        let source = ClientError::Transport { route: Route::Tasks, kind, source: None, attempts: Box::default() };
         let address = Address { url: "http://127.0.0.1:8889".into(), origin: Origin::Default };
         Failure::of_command(source.into(), address).unwrap()
     }
@@ -312,6 +318,18 @@ mod tests {
         .assert_eq(&failure.report());
         assert_eq!(failure.code(), EXIT_BBS);
         assert_eq!(refused(503, r#"{"code":"not-master","message":"m","next":null}"#).code(), EXIT_OTHER);
+    }
+
+    #[test]
+    fn a_lost_lock_has_a_code_of_its_own() {
+        let lost = Failure::Server(bbs::RunError::LockLost { why: "somebody took it".into() });
+        let deposed = Failure::Server(bbs::RunError::Deposed { why: "somebody took it".into() });
+        assert_eq!((lost.code(), deposed.code()), (EXIT_LOCK_LOST, EXIT_DEPOSED));
+        expect![[r#"
+            corkboard: the server cannot go on
+              because: this server has lost its lock in Locket, so it stopped at once: somebody took it. Nothing acknowledged is lost, and another node takes over. Start it again, and it waits for the lock
+        "#]]
+        .assert_eq(&lost.report());
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! How the operator's commands reach a server: `cfdot`'s flags and environment variables, checked and made into a client.
 //!
-//! A flag wins over its variable, and an empty value counts as absent, as in `cfdot`. Two things are ours: with nothing
-//! given the address is that of `corkboard up`, and plain HTTP is allowed to this machine itself, where nobody is between.
+//! A flag wins over its variable, and an empty value counts as absent, as in `cfdot`. Three things are ours: with nothing
+//! given the address is that of `corkboard up`, plain HTTP is allowed to this machine itself, where nobody is between, and
+//! several addresses may stand with commas between them, of which the first that serves is used.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,7 +24,8 @@ const HEALTH_TIMEOUT: Duration = Duration::from_secs(20);
 pub(crate) struct ReachFlags {
     /// URL of the server [env: BBS_URL] [default: http://127.0.0.1:8889]
     ///
-    /// https:// needs the three certificate files; http:// is for this machine only.
+    /// https:// needs the three certificate files; http:// is for this machine only. Of several nodes, give all, with
+    /// commas between them: the one that is master is found.
     #[arg(long = "bbsURL", alias = "bbs-url", value_name = "URL")]
     bbs_url: Option<String>,
     /// The authority that signed the server's certificate [env: CA_CERT_FILE]
@@ -90,6 +93,8 @@ pub(crate) enum ReachError {
          CORKBOARD_HEALTH_URL)"
     )]
     Health { url: String },
+    #[error("some of {urls} are http:// and some are https://; expected all of one kind (--bbsURL or BBS_URL)")]
+    Mixed { urls: String },
     #[error("--caCertFile (or CA_CERT_FILE) must name the authority of the server, unless --skipCertVerify is set")]
     NoAuthority,
     #[error(
@@ -140,23 +145,30 @@ impl ReachFlags {
 
         let origin = if url.is_some() { Origin::Bbs } else { Origin::Default };
         let address = Address { origin, url: url.unwrap_or_else(|| DEFAULT_URL.to_owned()) };
-        let parsed = Url::parse(&address.url).map_err(|_| ReachError::Url { url: address.url.clone() })?;
+        let urls: Vec<String> = address.url.split(',').map(|url| url.trim().to_owned()).collect();
+        let parse = |url: &String| Url::parse(url).map_err(|_| ReachError::Url { url: url.clone() });
+        let parsed = urls.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
         let skip_verify = skip_verify.as_deref().map_or(Ok(false), boolean)?;
         let timeout = timeout.as_deref().map_or(Ok(None), seconds)?;
-        let tls = match parsed.scheme() {
+        let plain = |url: &&Url| url.scheme() == "http";
+        if let Some(far) = parsed.iter().filter(plain).find(|url| !is_loopback(url)) {
+            return Err(ReachError::PlainHttp { url: shown(far) });
+        }
+        let tls = match parsed.iter().map(Url::scheme).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()[..] {
             // Variables for other servers may well be set; to a loopback address they have nothing to say.
-            "http" if is_loopback(&parsed) => None,
-            "http" => return Err(ReachError::PlainHttp { url: address.url }),
-            "https" => {
+            ["http"] => None,
+            ["https"] => {
                 let (Some(cert), Some(key)) = (cert, key) else { return Err(ReachError::NoCertificate) };
                 // The client reads the authority even if it does not use it. With none given, our own certificate
                 // stands in: it is read anyway.
                 let ca = if skip_verify { ca.or_else(|| Some(cert.clone())) } else { ca };
                 Some(TlsFiles { ca: ca.ok_or(ReachError::NoAuthority)?, cert, key, skip_verify })
             }
+            ["http", "https"] => return Err(ReachError::Mixed { urls: address.url }),
             _ => return Err(ReachError::Url { url: address.url }),
         };
-        let client = Client::new(ClientConfig { url: address.url.clone(), tls, timeout, trace_id: Some(trace_id) })?;
+        let once = ClientConfig::once(&address.url, timeout);
+        let client = Client::new(ClientConfig { urls, tls, trace_id: Some(trace_id), ..once })?;
         Ok((client, address))
     }
 }
@@ -166,13 +178,14 @@ pub(crate) fn health_client(url: String, trace_id: String) -> Result<(Client, Ad
     if Url::parse(&url).map_or(true, |url| url.scheme() != "http") {
         return Err(ReachError::Health { url });
     }
-    let client = Client::new(ClientConfig {
-        url: url.clone(),
-        tls: None,
-        timeout: Some(HEALTH_TIMEOUT),
-        trace_id: Some(trace_id),
-    })?;
+    let once = ClientConfig::once(&url, Some(HEALTH_TIMEOUT));
+    let client = Client::new(ClientConfig { trace_id: Some(trace_id), ..once })?;
     Ok((client, Address { url, origin: Origin::Health }))
+}
+
+/// As it was given: the parser adds a slash.
+fn shown(url: &Url) -> String {
+    url.as_str().trim_end_matches('/').to_owned()
 }
 
 /// Whether a URL can only mean this machine.
@@ -234,6 +247,16 @@ mod tests {
         }
         // The files would be a contradiction with http, but the environment may be meant for another server.
         assert_eq!(outcome(url("http://localhost"), &[("CA_CERT_FILE", "/nowhere")]), "http://localhost");
+    }
+
+    #[test]
+    fn each_of_several_addresses_is_checked() {
+        assert_eq!(outcome(url("http://[::1]:1, http://localhost:2"), &[]), "http://[::1]:1, http://localhost:2");
+        let refusal = |several: &str| outcome(url(several), &[]);
+        assert!(refusal("http://localhost:1,http://10.0.0.1:2").contains("\"http://10.0.0.1:2\" is plain HTTP"));
+        assert!(refusal("http://localhost:1,what").contains("\"what\" is not a URL"));
+        assert!(refusal("http://localhost:1,https://a").contains("expected all of one kind"));
+        assert!(refusal("http://localhost:1,").contains("\"\" is not a URL"));
     }
 
     #[test]

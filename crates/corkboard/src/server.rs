@@ -3,6 +3,7 @@
 //! Both run until SIGTERM or SIGINT. The first signal stops in order: no new connections, streams are ended, requests in
 //! flight are answered, the store is closed. A second one ends the process at once; what was acknowledged is durable anyway.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use tokio::sync::oneshot;
 use toml::{Spanned, Value};
 
 use crate::config::{
-    self, DEFAULT_HEALTH, DEFAULT_LISTEN, Problems, RawConfig, RawEncryption, RawKeys, RawMigration, RawStore,
+    self, Account, DEFAULT_HEALTH, DEFAULT_LISTEN, Problems, RawConfig, RawEncryption, RawKeys, RawMigration, RawStore,
 };
 use crate::data_version::resolve_known_version;
 use crate::failure::Failure;
@@ -71,9 +72,12 @@ struct Drain {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Bbs {
-    /// The configuration file, in TOML; `corkboard config example` prints one
+    /// The configuration file, in TOML (`corkboard config example` prints one), or that of Diego's own BBS
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
+    /// Where the records are kept, under a file of Diego's; wins over its key corkboard_store
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
     #[command(flatten)]
     drain: Drain,
 }
@@ -90,13 +94,80 @@ pub(crate) async fn up(args: Up, program: &str, bbs_url: Option<&str>) -> Result
         std::fs::create_dir_all(parent)
             .map_err(|source| Failure::Process { doing: "creating the directory `data` here", source })?;
     }
-    run(config, |ready| welcome::text(program, bbs_url, ready, &dir)).await
+    run(config, |ready| {
+        // Whoever closed our stdout does not want to know; the server runs all the same.
+        let _ = write!(io::stdout(), "{}", welcome::text(program, bbs_url, ready, &dir));
+    })
+    .await
 }
 
-pub(crate) async fn serve(args: Bbs) -> Result<(), Failure> {
-    let mut config = config::load(&args.config)?;
+impl Bbs {
+    /// Before anything else, since it says how the log shall look.
+    pub(crate) fn file(&self) -> Result<config::File, Failure> {
+        Ok(config::File::read(&self.config)?)
+    }
+}
+
+pub(crate) async fn serve(args: Bbs, file: config::File) -> Result<(), Failure> {
+    if !file.is_diego() {
+        return serve_file(args, file).await;
+    }
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "starting under a configuration file of Diego's");
+    let outcome = serve_file(args, file).await;
+    match &outcome {
+        Ok(()) => tracing::info!("the server has stopped"),
+        Err(failure @ Failure::Config(_)) => tracing::error!(error = %failure, "the configuration cannot be used"),
+        Err(failure) => tracing::error!(error = failure.report().trim_end(), "the server ended with an error"),
+    }
+    outcome
+}
+
+async fn serve_file(args: Bbs, file: config::File) -> Result<(), Failure> {
+    let (mut config, account) = file.check(args.store.as_deref())?;
+    // It may hold keys, and nobody needs it any more.
+    drop(file);
     config.rollback_on_drain_to = args.drain.rollback_on_drain_to_version.or(config.rollback_on_drain_to);
-    run(config, |ready| format!("The API listens on {}, health on {}.\n", ready.api, ready.health)).await
+    let Some(account) = account else {
+        return run(config, |ready| {
+            let _ = writeln!(io::stdout(), "The API listens on {}, health on {}.", ready.api, ready.health);
+        })
+        .await;
+    };
+    tell(&account, &config);
+    run(config, |ready| {
+        let (api, health) = (ready.api, ready.health);
+        let (records, quarantined) = (ready.records, ready.quarantined);
+        tracing::info!(%api, %health, records, quarantined, "the server is ready");
+    })
+    .await
+}
+
+/// Each reason with its keys, in few words: Diego's logs may be set to cut long texts.
+fn by_reason(ignored: &[(&str, &str)]) -> String {
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (key, why) in ignored {
+        reasons.entry(why).or_default().push(key);
+    }
+    let listed: Vec<String> = reasons.iter().map(|(why, keys)| format!("{why}: {}", keys.join(", "))).collect();
+    listed.join("; ")
+}
+
+/// What an operator of Diego would otherwise find out later.
+fn tell(account: &Account, config: &Config) {
+    tracing::info!(
+        asked_for = account.database,
+        used = %config.store,
+        "the SQL database is not touched; records are kept in a directory of this machine"
+    );
+    if !account.ignored.is_empty() {
+        tracing::info!(keys = by_reason(&account.ignored), "some keys of the configuration mean nothing here");
+    }
+    if !account.unknown.is_empty() {
+        tracing::info!(keys = account.unknown.join(", "), "some keys of the configuration are unknown");
+    }
+    for remark in &account.remarks {
+        tracing::warn!("{remark}");
+    }
 }
 
 impl Up {
@@ -158,14 +229,10 @@ fn encryption(keys: Vec<(String, String)>, active: Option<String>) -> Result<Opt
     Ok(Some(RawEncryption { active: Some(spanned(active)), keys: Some(keys), ..RawEncryption::default() }))
 }
 
-async fn run(config: Config, announce: impl FnOnce(&bbs::Ready) -> String + Send) -> Result<(), Failure> {
+async fn run(config: Config, announce: impl FnOnce(&bbs::Ready) + Send) -> Result<(), Failure> {
     refuse_huge_pages();
     let stop = stop_signal().map_err(|source| Failure::Process { doing: "listening for signals", source })?;
-    let ready = |ready: bbs::Ready| {
-        // Whoever closed our stdout does not want to know; the server runs all the same.
-        let _ = write!(io::stdout(), "{}", announce(&ready));
-    };
-    Box::pin(bbs::run(config, stop, ready)).await.map_err(Failure::Server)
+    Box::pin(bbs::run(config, stop, |ready| announce(&ready))).await.map_err(Failure::Server)
 }
 
 /// The board is millions of small records. A huge page is cleared whole when its first byte is touched, which made loading

@@ -24,42 +24,84 @@ pub(crate) fn nanoseconds(duration: Duration) -> u64 {
 
 #[derive(Clone, Debug)]
 pub struct Standing {
-    /// `None` where a mastership has no time limit.
-    term: Option<Arc<Term>>,
+    /// All of them have to hold. There is none where a mastership has no time limit.
+    terms: Vec<Arc<Term>>,
 }
 
 /// One mastership with a time limit, as whoever renews it sees it.
 #[derive(Debug)]
-pub(crate) struct Term {
+pub struct Term {
     certain_until_ns: AtomicU64,
     lost: watch::Sender<Option<String>>,
 }
 
 impl Standing {
     pub(crate) fn unlimited() -> Standing {
-        Standing { term: None }
+        Standing { terms: Vec::new() }
     }
 
     /// Of somebody who is not master.
     pub(crate) fn over() -> Standing {
         let term = Term::new();
         term.lose("this server is not master");
-        Standing { term: Some(term) }
+        Standing::of(term)
     }
 
-    pub(crate) fn of(term: Arc<Term>) -> Standing {
-        Standing { term: Some(term) }
+    pub fn of(term: Arc<Term>) -> Standing {
+        Standing { terms: vec![term] }
+    }
+
+    /// Of somebody who is master only as long as both hold.
+    pub fn and(mut self, other: Standing) -> Standing {
+        self.terms.extend(other.terms);
+        self
     }
 
     /// Whether nobody else can be master at this moment.
     pub fn is_certain(&self) -> bool {
-        self.term.as_ref().is_none_or(|term| term.is_certain_at(uptime_ns()))
+        self.terms.is_empty() || {
+            let now_ns = uptime_ns();
+            self.terms.iter().all(|term| term.is_certain_at(now_ns))
+        }
     }
 
     /// Waits until the mastership is gone for good and says why.
     pub async fn lost(&self) -> String {
-        let Some(term) = &self.term else { return std::future::pending().await };
-        let mut lost = term.lost.subscribe();
+        if self.terms.is_empty() {
+            return std::future::pending().await;
+        }
+        futures_util::future::select_all(self.terms.iter().map(|term| Box::pin(term.lost()))).await.0
+    }
+}
+
+impl Term {
+    /// Certain for nothing yet; see [`Term::renewed`].
+    pub fn new() -> Arc<Term> {
+        Arc::new(Term { certain_until_ns: AtomicU64::new(0), lost: watch::Sender::new(None) })
+    }
+
+    /// A renewal that was asked for at `asked_ns` was granted for `granted`. Counting from when it was asked for is what makes
+    /// it certain: whoever granted it counts from a later moment. The margin is for clocks that do not run equally fast.
+    pub fn renewed(&self, asked_ns: u64, granted: Duration) {
+        let certain = granted.saturating_sub(margin(granted));
+        self.certain_until_ns.fetch_max(asked_ns.saturating_add(nanoseconds(certain)), Ordering::AcqRel);
+    }
+
+    /// The first reason stands.
+    pub fn lose(&self, why: impl Into<String>) {
+        self.lost.send_if_modified(|lost| {
+            let first = lost.is_none();
+            lost.get_or_insert_with(|| why.into());
+            first
+        });
+    }
+
+    pub fn is_lost(&self) -> bool {
+        self.lost.borrow().is_some()
+    }
+
+    async fn lost(&self) -> String {
+        let mut lost = self.lost.subscribe();
         loop {
             if let Some(why) = &*lost.borrow_and_update() {
                 return why.clone();
@@ -68,33 +110,6 @@ impl Standing {
                 return "whoever renewed it has ended".to_owned();
             }
         }
-    }
-}
-
-impl Term {
-    /// Certain for nothing yet; see [`Term::renewed`].
-    pub(crate) fn new() -> Arc<Term> {
-        Arc::new(Term { certain_until_ns: AtomicU64::new(0), lost: watch::Sender::new(None) })
-    }
-
-    /// A renewal that was asked for at `asked_ns` was granted for `granted`. Counting from when it was asked for is what makes
-    /// it certain: whoever granted it counts from a later moment. The margin is for clocks that do not run equally fast.
-    pub(crate) fn renewed(&self, asked_ns: u64, granted: Duration) {
-        let certain = granted.saturating_sub(margin(granted));
-        self.certain_until_ns.fetch_max(asked_ns.saturating_add(nanoseconds(certain)), Ordering::AcqRel);
-    }
-
-    /// The first reason stands.
-    pub(crate) fn lose(&self, why: impl Into<String>) {
-        self.lost.send_if_modified(|lost| {
-            let first = lost.is_none();
-            lost.get_or_insert_with(|| why.into());
-            first
-        });
-    }
-
-    pub(crate) fn is_lost(&self) -> bool {
-        self.lost.borrow().is_some()
     }
 
     fn is_certain_at(&self, now_ns: u64) -> bool {
@@ -146,6 +161,19 @@ mod tests {
         assert!(Standing::unlimited().is_certain());
         assert!(!Standing::over().is_certain());
         Standing::over().lost().await;
+    }
+
+    #[tokio::test]
+    async fn of_two_terms_both_have_to_hold() {
+        let (one, other) = (Term::new(), Term::new());
+        let both = Standing::of(one.clone()).and(Standing::unlimited()).and(Standing::of(other.clone()));
+        one.renewed(uptime_ns(), Duration::from_secs(100));
+        assert!(!both.is_certain());
+        other.renewed(uptime_ns(), Duration::from_secs(100));
+        assert!(both.is_certain());
+        other.lose("the other");
+        assert!(!both.is_certain() && Standing::of(one).is_certain());
+        assert_eq!(both.lost().await, "the other");
     }
 
     #[test]

@@ -5,11 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use super::lock;
 use crate::tidy::Finding;
 use crate::tree::Tree;
 
 pub(crate) const LOCK: &str = "xtask/frozen.lock";
+
+/// The one finding that recording repairs.
+pub(crate) const ABSENT: &str = "there is no record of the frozen files";
 
 const HEADER: &str = "\
 # Checksums of the files in folders named `frozen/`, written by `cargo xtask bless`. Adding a file is free; a file that is
@@ -21,7 +23,10 @@ pub(crate) fn findings(tree: &Tree) -> Vec<Finding> {
     let recorded = match tree.text(LOCK) {
         Some(text) => read(text),
         None if files.is_empty() => return Vec::new(),
-        None => return vec![lock::absent(LOCK)],
+        None => {
+            let instead = "run `cargo xtask bless` and commit the file; if it was deleted, restore it";
+            return vec![Finding::new(LOCK, 1, ABSENT, instead)];
+        }
     };
     let mut found = Vec::new();
     for entry in recorded {

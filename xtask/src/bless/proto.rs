@@ -1,10 +1,10 @@
 //! Reads our `.proto` files: the part of the language they use, and an error for everything else.
 //!
 //! The build compiles the same files with a real compiler, so this reader trusts them to be valid and only wants names,
-//! tags and types with their line numbers. It skips nothing that it does not know: a service, an extension or a group would
-//! be published without being recorded, so they are refused until this file learns them.
+//! tags, types and the comments about JSON, with their line numbers. It skips nothing that it does not know: a service, an
+//! extension or a group would be published without being compared, so they are refused until this file learns them.
 
-use super::schema::{Declaration, Kind, Member, Place, Reserved, Schema};
+use super::schema::{Declaration, Head, Json, Kind, Label, Member, Place, Reserved, Schema, Shape};
 use crate::tidy::Finding;
 
 /// A reserved range longer than this is not a list of retired tags.
@@ -29,6 +29,8 @@ pub(crate) fn parse(files: &[(&str, &str)]) -> Result<Schema, Finding> {
 struct Token<'a> {
     text: &'a str,
     line: usize,
+    /// What stands behind it on its line.
+    rest_of_line: &'a str,
 }
 
 /// Words (with dots), strings with their quotes, and single marks. Comments are left out.
@@ -52,7 +54,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
         };
         let (token, after) = rest.split_at(length);
         if is_token {
-            tokens.push(Token { text: token, line });
+            tokens.push(Token { text: token, line, rest_of_line: after.lines().next().unwrap_or_default() });
         }
         line += token.matches('\n').count();
         rest = after;
@@ -70,21 +72,29 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn file(&mut self) -> Result<(), Finding> {
-        let mut package = String::new();
+        let mut head = Head { at: self.place(1), ..Head::default() };
         while let Some(token) = self.peek() {
             match token.text {
-                "syntax" | "import" | "option" => self.skip_statement()?,
+                "import" | "option" => self.skip_statement()?,
                 ";" => self.at += 1,
-                "package" => {
+                "syntax" => {
                     self.at += 1;
-                    package = self.word()?.to_owned();
+                    self.expect("=")?;
+                    head.syntax = self.next()?.text.trim_matches('"').to_owned();
                     self.expect(";")?;
                 }
-                "message" => self.message(&package)?,
-                "enum" => self.enumeration(&package)?,
+                "package" => {
+                    self.at += 1;
+                    head.package = self.word()?.to_owned();
+                    head.at.line = token.line;
+                    self.expect(";")?;
+                }
+                "message" => self.message(&head.package)?,
+                "enum" => self.enumeration(&head.package)?,
                 _ => return Err(self.unknown(token)),
             }
         }
+        self.schema.files.insert(head.at.file().to_owned(), head);
         Ok(())
     }
 
@@ -101,10 +111,10 @@ impl<'a> Reader<'a> {
                 ";" => self.at += 1,
                 "oneof" => {
                     self.at += 1;
-                    let label = format!("oneof:{}", self.word()?);
+                    let oneof = self.word()?;
                     self.expect("{")?;
                     while self.peek().is_some_and(|token| token.text != "}") {
-                        self.field(&mut declaration, Some(&label))?;
+                        self.field(&mut declaration, Some(oneof))?;
                     }
                     self.expect("}")?;
                 }
@@ -125,7 +135,7 @@ impl<'a> Reader<'a> {
                 ";" => self.at += 1,
                 _ => {
                     let name = self.word()?;
-                    self.member(&mut declaration, name, String::new(), token.line)?;
+                    self.member(&mut declaration, name, None, token.line)?;
                 }
             }
         }
@@ -133,39 +143,48 @@ impl<'a> Reader<'a> {
     }
 
     /// `[optional | repeated] type name = tag [options];`
-    fn field(&mut self, declaration: &mut Declaration, label: Option<&str>) -> Result<(), Finding> {
+    fn field(&mut self, declaration: &mut Declaration, oneof: Option<&str>) -> Result<(), Finding> {
         let line = self.peek().map_or(0, |token| token.line);
-        let mut shape: Vec<String> = label.map(str::to_owned).into_iter().collect();
-        let mut type_name = self.word()?;
-        if matches!(type_name, "optional" | "repeated") {
-            shape.push(type_name.to_owned());
-            type_name = self.word()?;
-        }
-        shape.push(type_name.to_owned());
-        if type_name == "map" {
-            self.expect("<")?;
-            shape.push(self.word()?.to_owned());
-            self.expect(",")?;
-            shape.push(self.word()?.to_owned());
-            self.expect(">")?;
-        }
+        let first = self.word()?;
+        let (label, type_name) = match first {
+            "optional" => (Label::Optional, self.word()?),
+            "repeated" => (Label::Repeated, self.word()?),
+            "map" => {
+                self.expect("<")?;
+                let key = self.word()?.to_owned();
+                self.expect(",")?;
+                let value = self.word()?;
+                self.expect(">")?;
+                (Label::Map(key), value)
+            }
+            _ => (Label::Single, first),
+        };
+        let shape = Shape { label, type_name: type_name.to_owned(), oneof: oneof.map(str::to_owned), unpacked: false };
         let name = self.word()?;
-        self.member(declaration, name, shape.join(" "), line)
+        self.member(declaration, name, Some(shape), line)
     }
 
-    /// The rest of a field or value after its name: `= tag [options];`
-    fn member(&mut self, declaration: &mut Declaration, name: &str, shape: String, line: usize) -> Result<(), Finding> {
+    /// The rest of a field or value after its name: `= tag [options]; // json: key`
+    fn member(
+        &mut self,
+        declaration: &mut Declaration,
+        name: &str,
+        mut shape: Option<Shape>,
+        line: usize,
+    ) -> Result<(), Finding> {
         self.expect("=")?;
         let tag = self.number()?;
         let mut options: Vec<&str> = Vec::new();
         while self.peek().is_some_and(|token| token.text != ";") {
             options.push(self.next()?.text);
         }
-        self.expect(";")?;
+        let end = self.next()?;
         // Packing is the only option that changes bytes; in this syntax, numbers are packed unless it says otherwise.
-        let is_unpacked = options.windows(3).any(|words| words == ["packed", "=", "false"]);
-        let shape = if is_unpacked { format!("unpacked {shape}") } else { shape };
-        let member = Member { name: name.to_owned(), shape, at: self.place(line) };
+        if let Some(shape) = &mut shape {
+            shape.unpacked = options.windows(3).any(|words| words == ["packed", "=", "false"]);
+        }
+        let json = shape.as_ref().and_then(|_| json(end.rest_of_line));
+        let member = Member { name: name.to_owned(), shape, json, at: self.place(line) };
         match declaration.members.insert(tag, member) {
             None => Ok(()),
             Some(first) => {
@@ -175,11 +194,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `reserved 2, 5 to 7, "old_name";` Only tags are recorded: a name alone is not on the wire.
+    /// `reserved 2, 5 to 7, "old_name";`
     fn reserved(&mut self, declaration: &mut Declaration) -> Result<(), Finding> {
         let line = self.next()?.line;
         loop {
-            if self.peek().is_some_and(|token| token.text.starts_with('"')) {
+            if let Some(token) = self.peek().filter(|token| token.text.starts_with('"')) {
+                declaration.reserved_names.insert(token.text.trim_matches('"').to_owned());
                 self.at += 1;
             } else {
                 let first = self.number()?;
@@ -274,32 +294,51 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes every type by its full name, so that `Presence` and `ActualLRP.Presence` are the same promise.
+/// `// json: key?; always emitted`. What else a comment says is for the reader.
+fn json(rest_of_line: &str) -> Option<Json> {
+    let comment = rest_of_line.trim().strip_prefix("//")?.trim().strip_prefix("json: ")?;
+    let mut parts = comment.split(';').map(str::trim);
+    let key = parts.next()?;
+    let always_emitted = parts.any(|remark| remark == "always emitted");
+    let bare = key.strip_suffix('?');
+    Some(Json { key: bare.unwrap_or(key).to_owned(), omitted_when_empty: bare.is_some(), always_emitted })
+}
+
+/// Writes every type by its full name, so that `Presence` and `ActualLRP.Presence` are the same promise, and drops what
+/// changes no byte: a sub-message has presence with and without `optional`.
 fn resolve(schema: &mut Schema) {
-    let known: Vec<String> = schema.declarations.keys().cloned().collect();
+    let messages = |(name, declaration): (&String, &Declaration)| (name.clone(), declaration.kind);
+    let known: Vec<(String, Kind)> = schema.declarations.iter().map(messages).collect();
     for (scope, declaration) in &mut schema.declarations {
-        for member in declaration.members.values_mut() {
-            let words = member.shape.split(' ').map(|word| full_name(scope, word, &known)).collect::<Vec<_>>();
-            member.shape = words.join(" ");
+        for shape in declaration.members.values_mut().filter_map(|member| member.shape.as_mut()) {
+            let (type_name, kind) = full_name(scope, &shape.type_name, &known);
+            shape.type_name = type_name;
+            if shape.label == Label::Optional && kind == Some(Kind::Message) {
+                shape.label = Label::Single;
+            }
         }
     }
 }
 
-/// Looks a name up in the innermost scope first, as the language does. Labels, scalars and foreign types stay as written.
-fn full_name(scope: &str, word: &str, known: &[String]) -> String {
-    if SCALARS.contains(&word) || word.is_empty() {
-        return word.to_owned();
+/// Looks a name up in the innermost scope first, as the language does. Scalars and foreign types stay as written.
+fn full_name(scope: &str, word: &str, known: &[(String, Kind)]) -> (String, Option<Kind>) {
+    if SCALARS.contains(&word) {
+        return (word.to_owned(), None);
     }
-    let is_known = |name: &String| known.binary_search(name).is_ok();
+    let kind_of = |name: &str| {
+        let found = known.binary_search_by(|(known, _)| known.as_str().cmp(name)).ok()?;
+        Some(known[found].1)
+    };
     let mut outer = Some(scope);
     while let Some(scope) = outer {
         let candidate = format!("{scope}.{word}");
-        if is_known(&candidate) {
-            return candidate;
+        if let Some(kind) = kind_of(&candidate) {
+            return (candidate, Some(kind));
         }
         outer = scope.rsplit_once('.').map(|(outer, _)| outer);
     }
-    word.trim_start_matches('.').to_owned()
+    let absolute = word.trim_start_matches('.');
+    (absolute.to_owned(), kind_of(absolute))
 }
 
 #[cfg(test)]
@@ -319,8 +358,8 @@ mod tests {
             comment */
             message Run {
               reserved 2, 5 to 6, "old"; // removed in 2.0
-              string path = 1; // json: path
-              repeated string args = 3;
+              string path = 1; // json: path; a remark
+              repeated string args = 3; // json: args?
               map<string, Tag> tags = 4;
               optional bool Routable = 7;
               repeated uint32 ports = 8 [packed = false];
@@ -328,6 +367,7 @@ mod tests {
               oneof choice { string a = 10; Run b = 11; }
               Run.Mode mode = 12;
               Mode same = 13;
+              optional Tag tag = 16; // json: flatten; always emitted
               .models.Run self = 14;
               google.protobuf.Any any = 15;
               enum Mode { option allow_alias = false; reserved 9; RO = 0; NEG = -1; }
@@ -337,24 +377,25 @@ mod tests {
             "#,
             &expect![[r#"
                 message models.Run
-                  1 path: string
-                  3 args: repeated string
-                  4 tags: map string models.Tag
+                  1 path: string, json path
+                  3 args: repeated string, json args?
+                  4 tags: map<string, models.Tag>
                   7 Routable: optional bool
-                  8 ports: unpacked repeated uint32
+                  8 ports: repeated uint32 [packed = false]
                   9 sizes: repeated uint32
-                  10 a: oneof:choice string
-                  11 b: oneof:choice models.Run
+                  10 a: oneof choice: string
+                  11 b: oneof choice: models.Run
                   12 mode: models.Run.Mode
                   13 same: models.Run.Mode
                   14 self: models.Run
                   15 any: google.protobuf.Any
-                  reserved 2 5 6
+                  16 tag: models.Tag, json flatten, always emitted
+                  reserved 2 5 6 old
                 message models.Run.Inner
                   1 mode: models.Run.Mode
                 enum models.Run.Mode
-                  -1 NEG: 
-                  0 RO: 
+                  -1 NEG
+                  0 RO
                   reserved 9
                 message models.Tag
             "#]],
@@ -364,7 +405,10 @@ mod tests {
     #[test]
     fn types_are_resolved_over_all_files() {
         let files = [("a.proto", "package m; message A { B b = 1; }"), ("b.proto", "package m; message B {}")];
-        assert_eq!(parse(&files).unwrap().declarations["m.A"].members[&1].shape, "m.B");
+        let schema = parse(&files).unwrap();
+        let shape = schema.declarations["m.A"].members[&1].shape.as_ref().unwrap();
+        assert_eq!(shape.to_string(), "m.B");
+        assert_eq!(schema.files["b.proto"].package, "m");
     }
 
     #[test]
@@ -399,10 +443,17 @@ mod tests {
         for (name, declaration) in &schema.declarations {
             shown += &format!("{} {name}\n", declaration.kind.word());
             for (tag, member) in &declaration.members {
-                shown += &format!("  {tag} {}: {}\n", member.name, member.shape);
+                shown += &format!("  {tag} {}", member.name);
+                shown += &member.shape.as_ref().map(|shape| format!(": {shape}")).unwrap_or_default();
+                if let Some(Json { key, omitted_when_empty, always_emitted }) = &member.json {
+                    let mark = if *omitted_when_empty { "?" } else { "" };
+                    shown += &format!(", json {key}{mark}{}", if *always_emitted { ", always emitted" } else { "" });
+                }
+                shown += "\n";
             }
             if !declaration.reserved.is_empty() {
-                let tags: Vec<String> = declaration.reserved.keys().map(ToString::to_string).collect();
+                let tags = declaration.reserved.keys().map(ToString::to_string);
+                let tags: Vec<String> = tags.chain(declaration.reserved_names.iter().cloned()).collect();
                 shown += &format!("  reserved {}\n", tags.join(" "));
             }
         }

@@ -65,13 +65,23 @@ impl Client {
         self.actual_lrp_step(Route::ClaimActualLrp, request).await
     }
 
+    /// Also the heartbeat of a running container: repeating it changes nothing.
+    ///
+    /// A server that does not know this revision and says 404 is called with the one before, which knows no internal routes and
+    /// no metric tags.
     pub async fn start_actual_lrp(&self, request: StartActualLrpRequest) -> Result<(), ClientError> {
-        self.actual_lrp_step(Route::StartActualLrp, request).await
-    }
-
-    /// For servers before `start.r1`, which answer that with 404. They ignore internal routes and metric tags.
-    pub async fn start_actual_lrp_r0(&self, request: StartActualLrpRequest) -> Result<(), ClientError> {
-        self.actual_lrp_step(Route::StartActualLrpR0, request).await
+        match self.actual_lrp_step(Route::StartActualLrp, request.clone()).await {
+            Err(ClientError::Status { status: 404, .. }) => {
+                let older = StartActualLrpRequest {
+                    actual_lrp_key: request.actual_lrp_key,
+                    actual_lrp_instance_key: request.actual_lrp_instance_key,
+                    actual_lrp_net_info: request.actual_lrp_net_info,
+                    ..Default::default()
+                };
+                self.actual_lrp_step(Route::StartActualLrpR0, older).await
+            }
+            outcome => outcome,
+        }
     }
 
     pub async fn crash_actual_lrp(

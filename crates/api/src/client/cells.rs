@@ -12,7 +12,7 @@ impl Client {
     /// Whether the server says that it serves. A server that cannot be reached is an error here, and `false` in
     /// Diego's client.
     pub async fn ping(&self) -> Result<bool, ClientError> {
-        let answer: PingResponse = self.exchange(Route::Ping, Bytes::new()).await?;
+        let (answer, _): (PingResponse, _) = self.exchange(Route::Ping, Bytes::new()).await?;
         Ok(answer.available)
     }
 

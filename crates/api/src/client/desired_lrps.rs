@@ -16,22 +16,9 @@ impl Client {
         Ok(answer.desired_lrps)
     }
 
-    /// Deprecated: image layers come as cached dependencies and downloads.
-    pub async fn desired_lrps_r2(&self, filter: DesiredLrPsRequest) -> Result<Vec<DesiredLrp>, ClientError> {
-        let answer: DesiredLrPsResponse = self.call(Route::DesiredLrpsR2, filter).await?;
-        Ok(answer.desired_lrps)
-    }
-
     pub async fn desired_lrp_by_process_guid(&self, process_guid: &str) -> Result<DesiredLrp, ClientError> {
         let request = DesiredLrpByProcessGuidRequest { process_guid: process_guid.to_owned() };
         let answer: DesiredLrpResponse = self.call(Route::DesiredLrpByProcessGuid, request).await?;
-        Ok(answer.desired_lrp.unwrap_or_default())
-    }
-
-    /// Deprecated: image layers come as cached dependencies and downloads.
-    pub async fn desired_lrp_by_process_guid_r2(&self, process_guid: &str) -> Result<DesiredLrp, ClientError> {
-        let request = DesiredLrpByProcessGuidRequest { process_guid: process_guid.to_owned() };
-        let answer: DesiredLrpResponse = self.call(Route::DesiredLrpByProcessGuidR2, request).await?;
         Ok(answer.desired_lrp.unwrap_or_default())
     }
 

@@ -2,19 +2,26 @@
 //!
 //! The time limit of calls counts for each piece, from asking for it to having it: how long all of it takes is nobody's fault.
 
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
 use super::Client;
+use super::attempts::{Attempts, Lost, Trouble, travel};
+use super::call::within;
 use super::error::Failure;
 use super::operator::{OperatorError, Question};
 use super::pool::Connection;
 
 /// An answer that is on its way. Dropping it closes the connection.
 pub struct Download {
-    client: Client,
     question: Question,
+    /// For each piece.
+    limit: Option<Duration>,
+    attempts: Attempts,
     body: Incoming,
     /// hyper closes the connection when its sender is gone, so the sender lives as long as the answer.
     _connection: Connection,
@@ -27,15 +34,16 @@ impl std::fmt::Debug for Download {
 }
 
 impl Client {
-    /// Asks once, and gives a good answer piece by piece.
+    /// Asks, and gives a good answer piece by piece. Once it has begun it is not asked for again.
     pub async fn download(&self, question: &Question) -> Result<Download, OperatorError> {
-        let (head, body, connection) = self.limited(question, self.begin(question)).await?;
-        if head.status.is_success() {
-            let (client, question) = (self.clone(), question.clone());
-            return Ok(Download { client, question, body, _connection: connection });
-        }
-        let answer = self.limited(question, self.finish(head, body, connection)).await?;
-        Err(answer.refusal(question))
+        let plan = self.plan(question.nature(), question.target());
+        let outcome = travel(&self.shared.addresses, &plan, |address, limit| async move {
+            let sent = AtomicBool::new(false);
+            within(limit, &sent, self.begin(&address, question, &sent)).await
+        });
+        let ((body, connection), attempts) = Box::pin(outcome).await.map_err(|lost| lost.to(question))?;
+        let limit = self.timeout.into_iter().chain(self.attempt_timeout).min();
+        Ok(Download { question: question.clone(), limit, attempts, body, _connection: connection })
     }
 }
 
@@ -43,9 +51,13 @@ impl Download {
     /// The next bytes; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>, OperatorError> {
         loop {
-            let Self { client, question, body, .. } = self;
-            let frame = async { body.frame().await.transpose().map_err(Failure::from_error) };
-            match client.limited(question, frame).await? {
+            let body = &mut self.body;
+            let frame = async {
+                let frame = body.frame().await.transpose().map_err(Failure::from_error);
+                frame.map_err(|failure| Trouble::Transport { failure, sent: true })
+            };
+            let frame = within(self.limit, &AtomicBool::new(true), frame).await;
+            match frame.map_err(|trouble| Lost { trouble, attempts: self.attempts.clone() }.to(&self.question))? {
                 None => return Ok(None),
                 Some(frame) => {
                     if let Ok(bytes) = frame.into_data() {

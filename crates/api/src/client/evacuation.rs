@@ -29,13 +29,20 @@ impl Client {
         self.evacuate(Route::EvacuateClaimedActualLrp, request, true).await
     }
 
+    /// A server that does not know this revision and says 404 is called with the one before, which knows no internal routes and
+    /// no metric tags.
     pub async fn evacuate_running_actual_lrp(&self, request: EvacuateRunningActualLrpRequest) -> Evacuation {
-        self.evacuate(Route::EvacuateRunningActualLrp, request, true).await
-    }
-
-    /// For servers before `evacuate_running.r1`, which answer that with 404.
-    pub async fn evacuate_running_actual_lrp_r0(&self, request: EvacuateRunningActualLrpRequest) -> Evacuation {
-        self.evacuate(Route::EvacuateRunningActualLrpR0, request, true).await
+        let evacuation = self.evacuate(Route::EvacuateRunningActualLrp, request.clone(), true).await;
+        if !matches!(evacuation.outcome, Err(ClientError::Status { status: 404, .. })) {
+            return evacuation;
+        }
+        let older = EvacuateRunningActualLrpRequest {
+            actual_lrp_key: request.actual_lrp_key,
+            actual_lrp_instance_key: request.actual_lrp_instance_key,
+            actual_lrp_net_info: request.actual_lrp_net_info,
+            ..Default::default()
+        };
+        self.evacuate(Route::EvacuateRunningActualLrpR0, older, true).await
     }
 
     pub async fn evacuate_stopped_actual_lrp(&self, key: ActualLrpKey, instance: ActualLrpInstanceKey) -> Evacuation {
@@ -71,8 +78,9 @@ impl Client {
 
     async fn evacuate(&self, route: Route, request: impl Wire, keep_without_answer: bool) -> Evacuation {
         match self.exchange::<EvacuationResponse>(route, encode(request)).await {
-            Ok(mut answer) => {
-                let outcome = answer.take_error().map_or(Ok(()), |error| Err(ClientError::Bbs { route, error }));
+            Ok((mut answer, attempts)) => {
+                let refused = |error| ClientError::Bbs { route, error, attempts: Box::new(attempts) };
+                let outcome = answer.take_error().map_or(Ok(()), |error| Err(refused(error)));
                 Evacuation { keep_container: answer.keep_container, outcome }
             }
             Err(error) => Evacuation { keep_container: keep_without_answer, outcome: Err(error) },

@@ -1,10 +1,12 @@
-//! Event streams.
+//! Event streams, one connection each.
 //!
 //! A stream is one long answer on a connection of its own. It ends in one of two ways, and the difference matters:
 //! orderly (`Ok(None)`, the server shuts down or found us too slow) or torn (`Err`). Either way the caller subscribes
-//! again, with the last id it saw, and then either misses nothing or is told of a gap.
+//! again, with the last id it saw, and then either misses nothing or is told of a gap. A [`Feed`](super::Feed) does all that.
 //!
 //! There is no time limit: an idle stream is silent. A peer that vanishes is noticed by TCP keep-alive.
+
+use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -12,9 +14,13 @@ use hyper::StatusCode;
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, HeaderName, HeaderValue};
 
+use super::address::Address;
+use super::attempts::{Plan, Trouble, travel};
+use super::call::{refusal, send, version_or_status, within};
 use super::error::Failure;
 use super::pool::Connection;
-use super::{Client, ClientError, failure_text, status_error};
+use super::retry::Nature;
+use super::{Client, ClientError};
 use crate::encode;
 use crate::event::{Event, EventError, EventPayload};
 use crate::models::EventsByCellId;
@@ -37,6 +43,9 @@ pub struct EventStream {
     route: Route,
     body: Incoming,
     parser: Parser,
+    /// Of the last event that was whole. The parser knows the id of one that is still on its way, too.
+    last_id: String,
+    keeps_history: bool,
     /// hyper closes the connection when its sender is gone, so the sender lives as long as the stream.
     _connection: Connection,
 }
@@ -56,6 +65,7 @@ impl EventStream {
         let route = self.route;
         loop {
             if let Some(block) = self.parser.next_block().map_err(|source| ClientError::Stream { route, source })? {
+                self.last_id.clone_from(&block.id);
                 return understand(block).map(Some).map_err(|source| ClientError::Event { route, source });
             }
             match self.body.frame().await {
@@ -68,7 +78,12 @@ impl EventStream {
 
     /// The id to continue from on the next subscription. Empty before the first event.
     pub fn last_event_id(&self) -> &str {
-        self.parser.last_id()
+        &self.last_id
+    }
+
+    /// Whether the server continues where a client left off, or tells it of a gap. Diego's servers do neither.
+    pub(super) fn keeps_history(&self) -> bool {
+        self.keeps_history
     }
 }
 
@@ -79,14 +94,9 @@ fn understand(block: Block) -> Result<Event, EventError> {
 }
 
 impl Client {
-    /// Desired LRPs and groups of actual LRPs.
+    /// Deprecated: desired LRPs and groups of actual LRPs. Groups hide suspect records.
     pub async fn subscribe_to_events(&self, what: Subscription) -> Result<EventStream, ClientError> {
         self.subscribe(Route::EventStream, what).await
-    }
-
-    /// The same with desired LRPs in their oldest shape.
-    pub async fn subscribe_to_events_r0(&self, what: Subscription) -> Result<EventStream, ClientError> {
-        self.subscribe(Route::EventStreamR0, what).await
     }
 
     /// Desired LRPs and single actual LRPs.
@@ -94,36 +104,50 @@ impl Client {
         self.subscribe(Route::LrpInstanceEventStream, what).await
     }
 
-    /// The same with desired LRPs in their oldest shape.
-    pub async fn subscribe_to_instance_events_r0(&self, what: Subscription) -> Result<EventStream, ClientError> {
-        self.subscribe(Route::LrpInstanceEventStreamR0, what).await
-    }
-
     /// Tasks. The cell of the subscription has no effect.
     pub async fn subscribe_to_task_events(&self, what: Subscription) -> Result<EventStream, ClientError> {
         self.subscribe(Route::TaskEventStream, what).await
     }
 
-    /// The same with tasks in their older shape.
-    pub async fn subscribe_to_task_events_r0(&self, what: Subscription) -> Result<EventStream, ClientError> {
-        self.subscribe(Route::TaskEventStreamR0, what).await
+    /// Any stream of the table of routes; the methods for the single streams are made of it. Returns when a server has
+    /// accepted, which it does before there is any event.
+    pub async fn subscribe(&self, route: Route, what: Subscription) -> Result<EventStream, ClientError> {
+        let body = encode(EventsByCellId { cell_id: what.cell_id });
+        // Leaving out an id that cannot be sent would lose events silently.
+        let last_id = what.last_event_id.map(HeaderValue::try_from).transpose();
+        let last_id = last_id.map_err(|source| Failure::from_error(source).on(route))?;
+        let plan = Plan { timeout: None, ..self.plan(Nature::Read, route.path()) };
+        let outcome = travel(&self.shared.addresses, &plan, |address, limit| {
+            let (body, last_id) = (body.clone(), last_id.clone());
+            async move {
+                let sent = AtomicBool::new(false);
+                within(limit, &sent, self.open(&address, route, body, last_id, &sent)).await
+            }
+        });
+        Box::pin(outcome).await.map(|(stream, _)| stream).map_err(|lost| lost.on(route))
     }
 
-    /// Returns when the server has accepted, which it does before there is any event.
-    async fn subscribe(&self, route: Route, what: Subscription) -> Result<EventStream, ClientError> {
-        let mut request = self.request(route, encode(EventsByCellId { cell_id: what.cell_id }));
+    async fn open(
+        &self,
+        address: &Address,
+        route: Route,
+        body: Bytes,
+        last_id: Option<HeaderValue>,
+        sent: &AtomicBool,
+    ) -> Result<EventStream, Trouble> {
+        let mut request = self.request(address, route, body);
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-        if let Some(id) = what.last_event_id {
-            // Leaving out an id that cannot be sent would lose events silently.
-            let id = HeaderValue::try_from(id).map_err(|source| Failure::from_error(source).on(route))?;
+        if let Some(id) = last_id {
             request.headers_mut().insert(LAST_EVENT_ID_HEADER, id);
         }
-        let (response, connection) = self.shared.pool.send(request).await.map_err(|failure| failure.on(route))?;
+        let (response, connection) = send(address, request, sent).await?;
         let (head, body) = response.into_parts();
+        let server = self.note_server(&head.headers);
         if head.status != StatusCode::OK {
-            let (text, _) = failure_text(body).await;
-            return Err(status_error(route, head.status.as_u16(), &head.headers, text));
+            let answer = refusal(address, head.status.as_u16(), &head.headers, body, connection).await;
+            return Err(version_or_status(server, answer));
         }
-        Ok(EventStream { route, body, parser: Parser::default(), _connection: connection })
+        let (parser, last_id) = (Parser::default(), String::new());
+        Ok(EventStream { route, body, parser, last_id, keeps_history: server.is_some(), _connection: connection })
     }
 }

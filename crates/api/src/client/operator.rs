@@ -1,25 +1,27 @@
 //! Calls of the operator's API: a path, perhaps a JSON body, and bytes back, or a refusal that says what to do next.
 //!
-//! The same connections and the same identity as for routes. What the documents mean is the caller's to know; here is only
+//! The same addresses, connections, identity and attempts as for routes; a question that changes something counts as a call that
+//! must not be carried out twice. What the documents mean is the caller's to know; here is only
 //! how they travel. A refusal is what the server says in words (`code`, `message`, `next`), whatever its status; an answer
 //! that fails without them comes from somebody who does not know this API.
 
 use std::error::Error as StdError;
+use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::Method;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
-use hyper::http::response::Parts;
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use serde::Deserialize;
 use url::form_urlencoded;
 
+use super::address::Address;
+use super::attempts::{Attempts, Lost, StatusAnswer, Trouble, travel};
+use super::call::{read_body, send, status_answer, within};
 use super::error::Failure;
-use super::{
-    CLIENT_HEADER, CLIENT_NAME, Client, PHASE_HEADER, RESPONSE_BYTES_MAX, TRACE_HEADER, TransportKind, header_text,
-    pool, read_body,
-};
+use super::retry::Nature;
+use super::{Client, RESPONSE_BYTES_MAX, TransportKind, pool};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Size of a refusal; one with a list of losses is the largest.
@@ -49,7 +51,15 @@ impl Question {
         Self { method: Method::POST, target: path.to_owned(), body: body.to_string().into() }
     }
 
-    fn shown(&self) -> String {
+    pub(super) fn nature(&self) -> Nature {
+        if self.method == Method::GET { Nature::Read } else { Nature::Once }
+    }
+
+    pub(super) fn target(&self) -> &str {
+        &self.target
+    }
+
+    pub(super) fn shown(&self) -> String {
         format!("{} {}", self.method, self.target)
     }
 }
@@ -75,20 +85,22 @@ pub enum OperatorError {
     #[error("{}", refusal.message)]
     Refused { status: u16, refusal: Box<Refusal> },
     /// Not the words of a server that knows these questions.
-    #[error("the server answered {what} with status {status}{}", note(phase.as_deref()))]
+    #[error("the server answered {what} with status {status}{}{}", note(phase.as_deref()), attempts.told())]
     Status {
         what: String,
         status: u16,
         /// What the server is doing instead, from `X-Corkboard-Phase`.
         phase: Option<String>,
+        attempts: Box<Attempts>,
     },
     /// No complete answer came.
-    #[error("{what} failed: {kind}")]
+    #[error("{what} failed: {kind}{}", attempts.told())]
     Transport {
         what: String,
         kind: TransportKind,
         #[source]
         source: Option<Box<dyn StdError + Send + Sync>>,
+        attempts: Box<Attempts>,
     },
 }
 
@@ -99,79 +111,77 @@ fn note(phase: Option<&str>) -> String {
     }
 }
 
-/// What came back, before it is understood.
-pub(super) struct Answer {
-    status: u16,
-    phase: Option<String>,
-    bytes: Bytes,
-}
-
-impl Answer {
-    /// What an answer means that is not a good one.
-    pub(super) fn refusal(self, question: &Question) -> OperatorError {
-        let Answer { status, phase, bytes } = self;
-        match serde_json::from_slice::<Refusal>(&bytes) {
-            Ok(refusal) => {
-                let document = String::from_utf8_lossy(&bytes).into_owned();
-                OperatorError::Refused { status, refusal: Box::new(Refusal { document, ..refusal }) }
+impl Lost {
+    pub(super) fn to(self, question: &Question) -> OperatorError {
+        let attempts = Box::new(self.attempts);
+        let what = question.shown();
+        match self.trouble {
+            Trouble::Status(StatusAnswer { status, phase, body, .. }) => match serde_json::from_slice(&body) {
+                Ok(refusal) => {
+                    let document = String::from_utf8_lossy(&body).into_owned();
+                    OperatorError::Refused { status, refusal: Box::new(Refusal { document, ..refusal }) }
+                }
+                Err(_) => OperatorError::Status { what, status, phase, attempts },
+            },
+            Trouble::Transport { failure: Failure { kind, source }, .. } => {
+                OperatorError::Transport { what, kind, source, attempts }
             }
-            Err(_) => OperatorError::Status { what: question.shown(), status, phase },
+            // Questions have neither protobuf nor routers, and their refusals are told in words.
+            Trouble::Router(_) | Trouble::Decode(_) | Trouble::Version { .. } => {
+                OperatorError::Transport { what, kind: TransportKind::Other, source: None, attempts }
+            }
         }
     }
 }
 
 impl Client {
-    /// Asks once, within the time limit of calls, and gives the bytes of a good answer.
+    /// Asks, and gives the bytes of a good answer.
     pub async fn ask(&self, question: &Question) -> Result<Bytes, OperatorError> {
-        let work = async {
-            let (head, body, connection) = self.begin(question).await?;
-            self.finish(head, body, connection).await
-        };
-        let answer = self.limited(question, work).await?;
-        if (200..=299).contains(&answer.status) { Ok(answer.bytes) } else { Err(answer.refusal(question)) }
+        let plan = self.plan(question.nature(), &question.target);
+        let outcome = travel(&self.shared.addresses, &plan, |address, limit| async move {
+            let sent = AtomicBool::new(false);
+            let work = async {
+                let (body, connection) = self.begin(&address, question, &sent).await?;
+                let bytes = read_body(body, RESPONSE_BYTES_MAX).await;
+                let bytes = bytes.map_err(|failure| Trouble::Transport { failure, sent: true })?;
+                address.pool.put(connection);
+                Ok(bytes)
+            };
+            within(limit, &sent, work).await
+        });
+        Box::pin(outcome).await.map(|(bytes, _)| bytes).map_err(|lost| lost.to(question))
     }
 
-    pub(super) async fn limited<T>(
+    /// A good answer up to its body; any other whole.
+    pub(super) async fn begin(
         &self,
+        address: &Address,
         question: &Question,
-        work: impl Future<Output = Result<T, Failure>>,
-    ) -> Result<T, OperatorError> {
-        let done = match self.shared.timeout {
-            None => work.await,
-            Some(limit) => tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(Failure::timeout())),
-        };
-        done.map_err(|Failure { kind, source }| OperatorError::Transport { what: question.shown(), kind, source })
-    }
-
-    pub(super) async fn begin(&self, question: &Question) -> Result<(Parts, Incoming, pool::Connection), Failure> {
-        let (response, connection) = self.shared.pool.send(self.operator_request(question)?).await?;
+        sent: &AtomicBool,
+    ) -> Result<(Incoming, pool::Connection), Trouble> {
+        let request = self.operator_request(address, question).map_err(Trouble::unsent)?;
+        let (response, connection) = send(address, request, sent).await?;
         let (head, body) = response.into_parts();
-        Ok((head, body, connection))
+        self.note_server(&head.headers);
+        if head.status.is_success() {
+            return Ok((body, connection));
+        }
+        let bytes = read_body(body, REFUSAL_BYTES_MAX).await;
+        let bytes = bytes.map_err(|failure| Trouble::Transport { failure, sent: true })?;
+        address.pool.put(connection);
+        let is_refusal = serde_json::from_slice::<Refusal>(&bytes).is_ok();
+        let answer = status_answer(head.status.as_u16(), &head.headers, bytes);
+        Err(Trouble::Status(StatusAnswer { is_refusal, ..answer }))
     }
 
-    pub(super) async fn finish(
-        &self,
-        head: Parts,
-        body: Incoming,
-        connection: pool::Connection,
-    ) -> Result<Answer, Failure> {
-        let bytes_max = if head.status.is_success() { RESPONSE_BYTES_MAX } else { REFUSAL_BYTES_MAX };
-        let bytes = read_body(body, bytes_max).await?;
-        self.shared.pool.put(connection);
-        Ok(Answer { status: head.status.as_u16(), phase: header_text(&head.headers, &PHASE_HEADER), bytes })
-    }
-
-    fn operator_request(&self, question: &Question) -> Result<pool::Request, Failure> {
+    fn operator_request(&self, address: &Address, question: &Question) -> Result<pool::Request, Failure> {
         let mut request = hyper::Request::new(Full::new(question.body.clone()));
         *request.method_mut() = question.method.clone();
-        let target = format!("{}{}", self.shared.path_prefix, question.target);
+        let target = format!("{}{}", address.path_prefix, question.target);
         *request.uri_mut() = hyper::Uri::try_from(target).map_err(Failure::from_error)?;
         let headers = request.headers_mut();
-        headers.insert(HOST, self.shared.authority.clone());
-        headers.insert(CLIENT_HEADER, CLIENT_NAME);
-        if let Some(id) = &self.trace_id {
-            headers.insert(TRACE_HEADER, id.clone());
-        }
+        self.sign(address, headers);
+        self.trace(headers);
         if question.method == Method::POST {
             headers.insert(CONTENT_TYPE, JSON);
             headers.insert(CONTENT_LENGTH, question.body.len().into());

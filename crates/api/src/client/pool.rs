@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -72,20 +73,34 @@ impl Pool {
 
     /// Sends a request and waits for the head of its answer. The connection must be given back with [`Pool::put`] once
     /// the body has been read, or dropped.
-    pub async fn send(&self, mut request: Request) -> Result<(hyper::Response<Incoming>, Connection), Failure> {
+    pub async fn send(&self, request: Request) -> Result<(hyper::Response<Incoming>, Connection), Failure> {
+        self.send_marked(request, &AtomicBool::new(false)).await
+    }
+
+    /// The same. While `sent` is set the server may have the request, also if the future is dropped.
+    pub(super) async fn send_marked(
+        &self,
+        mut request: Request,
+        sent: &AtomicBool,
+    ) -> Result<(hyper::Response<Incoming>, Connection), Failure> {
         while let Some(mut connection) = self.take() {
             if connection.ready().await.is_err() {
                 continue;
             }
+            sent.store(true, Ordering::Relaxed);
             match connection.try_send_request(request).await {
                 Ok(response) => return Ok((response, connection)),
                 Err(mut refused) => match refused.take_message() {
-                    Some(unsent) => request = unsent,
+                    Some(unsent) => {
+                        sent.store(false, Ordering::Relaxed);
+                        request = unsent;
+                    }
                     None => return Err(Failure::from_error(refused.into_error())),
                 },
             }
         }
         let mut connection = self.open().await?;
+        sent.store(true, Ordering::Relaxed);
         let response = connection.send_request(request).await.map_err(Failure::from_error)?;
         Ok((response, connection))
     }

@@ -15,22 +15,9 @@ impl Client {
         Ok(answer.tasks)
     }
 
-    /// Deprecated: image layers come as cached dependencies and downloads.
-    pub async fn tasks_r2(&self, filter: TasksRequest) -> Result<Vec<Task>, ClientError> {
-        let answer: TasksResponse = self.call(Route::TasksR2, filter).await?;
-        Ok(answer.tasks)
-    }
-
     pub async fn task_by_guid(&self, task_guid: &str) -> Result<Task, ClientError> {
         let request = TaskByGuidRequest { task_guid: task_guid.to_owned() };
         let answer: TaskResponse = self.call(Route::TaskByGuid, request).await?;
-        Ok(answer.task.unwrap_or_default())
-    }
-
-    /// Deprecated: image layers come as cached dependencies and downloads.
-    pub async fn task_by_guid_r2(&self, task_guid: &str) -> Result<Task, ClientError> {
-        let request = TaskByGuidRequest { task_guid: task_guid.to_owned() };
-        let answer: TaskResponse = self.call(Route::TaskByGuidR2, request).await?;
         Ok(answer.task.unwrap_or_default())
     }
 

@@ -109,12 +109,17 @@ impl Encoded {
 
     /// The whole record as the older read revision shows it, framed.
     pub fn r2_item(&self) -> Item {
+        self.item_in(crate::revision::desired_lrp_v3_to_v2)
+    }
+
+    /// The whole record in another shape, framed.
+    pub fn item_in<M: Message>(&self, shape: impl FnOnce(models::DesiredLrp) -> M) -> Item {
         let mut bytes = Vec::with_capacity(self.framed_len());
         for piece in [&self.head, &self.run_info, &self.metrics] {
             bytes.put_slice(piece);
         }
         match crate::decode::<models::DesiredLrp>(&bytes) {
-            Ok(lrp) => Item::of(&crate::revision::desired_lrp_v3_to_v2(lrp)),
+            Ok(lrp) => Item::of(&shape(lrp)),
             // Run info that was accepted once and does not decode now is shown as it is, rather than hidden.
             Err(_) => Item::frame(&bytes),
         }

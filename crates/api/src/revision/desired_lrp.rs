@@ -1,7 +1,7 @@
 //! Desired LRPs in the shapes of older revisions.
 
-use super::{image_layers, parallel, serial, timeouts};
-use crate::models::{CachedDependency, DesiredLrp, DownloadAction};
+use super::{cached_dependencies, image_layers, timeouts};
+use crate::models::DesiredLrp;
 
 /// For `desired_lrps/*.r2`: without image layers.
 pub fn desired_lrp_v3_to_v2(mut lrp: DesiredLrp) -> DesiredLrp {
@@ -11,41 +11,42 @@ pub fn desired_lrp_v3_to_v2(mut lrp: DesiredLrp) -> DesiredLrp {
     lrp
 }
 
-/// For the event streams without a revision: also without cached dependencies, and with the deprecated timeouts.
-pub fn desired_lrp_v2_to_v0(mut lrp: DesiredLrp) -> DesiredLrp {
+/// For `desired_lrps/*.r1`: also with the deprecated timeouts.
+pub fn desired_lrp_v3_to_v1(lrp: DesiredLrp) -> DesiredLrp {
+    v2_to_v1(desired_lrp_v3_to_v2(lrp))
+}
+
+/// For `desired_lrps/*` and the LRP event streams without a revision: also without cached dependencies.
+pub fn desired_lrp_v3_to_v0(lrp: DesiredLrp) -> DesiredLrp {
+    v1_to_v0(desired_lrp_v3_to_v1(lrp))
+}
+
+fn v2_to_v1(mut lrp: DesiredLrp) -> DesiredLrp {
     for action in [&mut lrp.setup, &mut lrp.action, &mut lrp.monitor].into_iter().flatten() {
-        timeouts::fill(action);
+        timeouts::fill_deprecated(action);
     }
     lrp.deprecated_start_timeout_s = cut_to_u32(lrp.start_timeout_ms) / 1000;
-    let dependencies = std::mem::take(&mut lrp.cached_dependencies);
-    if !dependencies.is_empty() {
-        let user = &lrp.legacy_download_user;
-        let downloads = parallel(dependencies.into_iter().map(|dependency| download(dependency, user)).collect());
-        lrp.setup = Some(serial(std::iter::once(downloads).chain(lrp.setup).collect()));
-    }
     lrp
 }
 
-/// From the newest to the oldest.
-pub fn desired_lrp_v3_to_v0(lrp: DesiredLrp) -> DesiredLrp {
-    desired_lrp_v2_to_v0(desired_lrp_v3_to_v2(lrp))
+fn v1_to_v0(mut lrp: DesiredLrp) -> DesiredLrp {
+    let dependencies = std::mem::take(&mut lrp.cached_dependencies);
+    lrp.setup = cached_dependencies::first_action(dependencies, &lrp.legacy_download_user, lrp.setup);
+    lrp
+}
+
+/// The deprecated seconds become the milliseconds of today.
+pub(super) fn up_from_r0(lrp: &mut DesiredLrp) {
+    for action in [&mut lrp.setup, &mut lrp.action, &mut lrp.monitor].into_iter().flatten() {
+        timeouts::take_deprecated(action);
+    }
+    if lrp.deprecated_start_timeout_s != 0 {
+        lrp.start_timeout_ms = i64::from(lrp.deprecated_start_timeout_s) * 1000;
+    }
 }
 
 /// Diego converts before it divides, so a time beyond 49 days comes out small. Nobody sets one.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "this is Diego's arithmetic")]
 fn cut_to_u32(ms: i64) -> u32 {
     ms as u32
-}
-
-/// The checksum is dropped: V0 had no field for it.
-fn download(dependency: CachedDependency, user: &str) -> DownloadAction {
-    DownloadAction {
-        artifact: dependency.name,
-        from: dependency.from,
-        to: dependency.to,
-        cache_key: dependency.cache_key,
-        log_source: dependency.log_source,
-        user: user.to_owned(),
-        ..DownloadAction::default()
-    }
 }

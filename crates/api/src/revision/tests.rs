@@ -1,5 +1,9 @@
 //! The conversions on the example of the protocol's description, printed so that the shape can be read.
 
+mod generated;
+mod halves;
+mod up;
+
 use expect_test::{Expect, expect};
 
 use super::*;
@@ -124,6 +128,21 @@ fn the_worked_example_in_v2() {
     );
 }
 
+#[test]
+fn the_worked_example_in_v1() {
+    check(
+        &desired_lrp_v3_to_v1(worked_example()),
+        &expect![[r#"
+        cached s http://s -> /s key=http://s sum=/
+        cached s2 http://s2 -> /s2 key=sha256:abc sum=sha256/abc
+        cached c http://c -> /c key=ckey sum=md5/123
+        layers 0
+        setup serial[parallel[download(e http://e -> /e key=sha512:def user=vcap sum=sha512/def)], try(timeout(5000ms 5000000000ns run(r)))]
+        start timeout 61999 ms, 61 s
+    "#]],
+    );
+}
+
 /// As in the description, except that the `try` stays; see the header of the module.
 #[test]
 fn the_worked_example_in_v0() {
@@ -173,7 +192,7 @@ fn timeouts_are_filled_through_every_wrapper_but_not_inside_a_timeout() {
     let action =
         serial(vec![emit_progress(timeout(1, run("a"))), attempt(serial(vec![timeout(2, timeout(3, run("b")))]))]);
     let lrp = DesiredLrp { action: Some(action.clone()), monitor: Some(action), ..Default::default() };
-    let old = desired_lrp_v2_to_v0(lrp);
+    let old = desired_lrp_v3_to_v0(lrp);
     let expected = "serial[emit_progress(timeout(1ms 1000000ns run(a))), try(serial[timeout(2ms 2000000ns timeout(3ms 0ns run(b)))])]";
     assert_eq!(show(old.action.as_ref().unwrap()), expected);
     assert_eq!(show(old.monitor.as_ref().unwrap()), expected);
@@ -182,27 +201,48 @@ fn timeouts_are_filled_through_every_wrapper_but_not_inside_a_timeout() {
 #[test]
 fn start_timeout_is_cut_before_it_is_divided() {
     let seconds =
-        |ms| desired_lrp_v2_to_v0(DesiredLrp { start_timeout_ms: ms, ..Default::default() }).deprecated_start_timeout_s;
+        |ms| desired_lrp_v3_to_v0(DesiredLrp { start_timeout_ms: ms, ..Default::default() }).deprecated_start_timeout_s;
     assert_eq!((seconds(999), seconds(60_000), seconds(4_294_967_296 + 2000)), (0, 60, 2));
 }
 
-#[test]
-fn in_a_task_the_action_takes_the_place_of_the_setup() {
+fn task() -> Task {
     let lrp = worked_example();
     let definition = TaskDefinition {
         image_layers: lrp.image_layers,
         cached_dependencies: lrp.cached_dependencies,
-        action: Some(run("t")),
+        action: Some(attempt(timeout(5000, run("t")))),
         legacy_download_user: "vcap".into(),
         ..Default::default()
     };
-    let task = task_v3_to_v2(Task { task_definition: Some(definition), ..Default::default() });
+    Task { task_definition: Some(definition), ..Default::default() }
+}
+
+fn show_task(task: Task) -> String {
     let definition = task.task_definition.unwrap();
     let names: Vec<_> = definition.cached_dependencies.iter().map(|it| it.name.as_str()).collect();
-    assert_eq!((names, definition.image_layers.len()), (vec!["s", "s2", "c"], 0));
-    assert_eq!(
-        show(definition.action.as_ref().unwrap()),
-        "serial[parallel[download(e http://e -> /e key=sha512:def user=vcap sum=sha512/def)], run(t)]"
-    );
-    assert_eq!(task_v3_to_v2(Task::default()).task_definition, Some(TaskDefinition::default()));
+    let action = definition.action.as_ref().map_or("-".into(), show);
+    format!("cached {names:?} layers {}\naction {action}\n", definition.image_layers.len())
+}
+
+#[test]
+fn in_a_task_the_action_takes_the_place_of_the_setup() {
+    expect![[r#"
+        cached ["s", "s2", "c"] layers 0
+        action serial[parallel[download(e http://e -> /e key=sha512:def user=vcap sum=sha512/def)], try(timeout(5000ms 0ns run(t)))]
+    "#]].assert_eq(&show_task(task_v3_to_v2(task())));
+    expect![[r#"
+        cached ["s", "s2", "c"] layers 0
+        action serial[parallel[download(e http://e -> /e key=sha512:def user=vcap sum=sha512/def)], try(timeout(5000ms 5000000000ns run(t)))]
+    "#]].assert_eq(&show_task(task_v3_to_v1(task())));
+    expect![[r#"
+        cached [] layers 0
+        action serial[parallel[download(s http://s -> /s key=http://s user=vcap sum=/), download(s2 http://s2 -> /s2 key=sha256:abc user=vcap sum=/), download(c http://c -> /c key=ckey user=vcap sum=/)], serial[parallel[download(e http://e -> /e key=sha512:def user=vcap sum=sha512/def)], try(timeout(5000ms 5000000000ns run(t)))]]
+    "#]].assert_eq(&show_task(task_v3_to_v0(task())));
+}
+
+#[test]
+fn a_task_without_a_definition_gets_an_empty_one() {
+    for convert in [task_v3_to_v2, task_v3_to_v1, task_v3_to_v0] {
+        assert_eq!(convert(Task::default()).task_definition, Some(TaskDefinition::default()));
+    }
 }

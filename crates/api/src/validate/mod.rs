@@ -17,6 +17,7 @@ mod action;
 mod actual_lrp;
 mod cached_dependency;
 mod check_definition;
+mod create_desired_lrp;
 mod desired_lrp;
 mod destination;
 mod domain;
@@ -139,6 +140,11 @@ mod tests {
             judge::<DesiredLrpByProcessGuidRequest>,
             judge::<RemoveDesiredLrpRequest>,
             judge::<DesireLrpRequest>,
+            judge::<CreateDesiredLrpRequest>,
+            judge::<CreateDesiredLrpRequest09>,
+            judge::<ListMutableDesiredLrPsRequest>,
+            judge::<ListImmutableDesiredLrPsRequest>,
+            judge::<ListDesiredLrPsRequest09>,
             judge::<UpdateDesiredLrpRequest>,
             judge::<DesireTaskRequest>,
             judge::<StartTaskRequest>,

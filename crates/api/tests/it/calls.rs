@@ -116,7 +116,10 @@ async fn a_long_failure_body_is_cut_and_its_connection_not_used_again() {
 async fn a_router_on_the_way_is_named() {
     let reply = answer("502 Bad Gateway", "X-Cf-Routererror: endpoint_failure\r\n", b"");
     let error = failure(reply).await;
-    assert_eq!(error.to_string(), "a router on the way answered POST /v1/domains/upsert: endpoint_failure");
+    assert_eq!(
+        error.to_string(),
+        "a router on the way answered POST /v1/domains/upsert: endpoint_failure; the call may have been carried out"
+    );
     assert!(error.retryable());
 }
 
@@ -153,7 +156,7 @@ async fn nobody_listening_is_told_apart() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let config = api::client::ClientConfig { url, tls: None, timeout: None, trace_id: None };
+    let config = api::client::ClientConfig::once(url, None);
     let error = api::client::Client::new(config).unwrap().ping().await.unwrap_err();
     assert_eq!(transport_kind(&error), TransportKind::Refused);
     assert_eq!(error.to_string(), "POST /v1/ping failed: the connection was refused; the server is down or on standby");
@@ -212,4 +215,19 @@ async fn evacuation_always_says_whether_to_keep_the_container() {
     ];
     assert!(lost.iter().all(|it| it.outcome.is_err()));
     assert_eq!(lost.map(|it| it.keep_container), [true, true, false, false]);
+}
+
+/// Programs call from tasks that move between threads; this does not compile otherwise.
+#[tokio::test]
+async fn calls_may_be_made_from_any_task() {
+    let server = Server::start(vec![protobuf(&[0x08, 0x01])]).await;
+    let client = server.client();
+    let ping = tokio::spawn(async move {
+        let _ = client.ask(&api::client::Question::get("/a", &[])).await;
+        if let Ok(mut feed) = client.follow_task_events().await {
+            drop(tokio::spawn(async move { feed.next().await.is_ok() }));
+        }
+        client.ping().await
+    });
+    assert!(ping.await.unwrap().unwrap());
 }

@@ -1,23 +1,50 @@
 //! The page about the API lists what the code has.
 
+use std::fmt::Write;
+
 use api::Route;
 use api::event::EventPayload;
 use api::models::error::Type;
+use expect_test::expect_file;
 
 const PAGE: &str = include_str!("../../../../docs/formats/api.md");
 
-#[test]
-fn every_route_is_on_the_page_and_marked_when_old() {
+fn table() -> String {
+    let mut table = String::from(
+        "\n| call | revision | since | until | request → answer | deprecated: call instead |\n|---|---|---|---|---|---|\n",
+    );
     for route in Route::ALL {
-        let row = format!("| `{}` |", route.path());
-        let rows: Vec<_> = PAGE.lines().filter(|line| line.starts_with(&row)).collect();
-        assert_eq!(rows.len(), 1, "{row}");
-        let remark = rows[0].rsplit('|').nth(1).unwrap().trim();
-        assert_eq!(remark.starts_with("old"), route.deprecated(), "{}", rows[0]);
-        assert_eq!(rows[0].contains("**GET**"), route.method().as_str() == "GET", "{}", rows[0]);
+        let instead = route.replaced_by().map(|by| format!(" `{by}`")).unwrap_or_default();
+        writeln!(
+            table,
+            "| `{route}` | {} | {} | {} | {} → {} |{instead} |",
+            route.revision(),
+            route.since(),
+            route.until(),
+            route.request().unwrap_or("–"),
+            route.response().unwrap_or("events"),
+        )
+        .unwrap();
+    }
+    table.push('\n');
+    table
+}
+
+/// One table for every call, which nobody writes by hand.
+#[test]
+fn the_table_of_routes_is_on_the_page() {
+    let (before, rest) = PAGE.split_once("<!-- routes: begin").expect("the mark before the table");
+    let (mark, rest) = rest.split_once("-->\n").expect("the end of the mark before the table");
+    let (_, after) = rest.split_once("<!-- routes: end -->").expect("the mark after the table");
+    let page = format!("{before}<!-- routes: begin{mark}-->\n{}<!-- routes: end -->{after}", table());
+    expect_file!["../../../../docs/formats/api.md"].assert_eq(&page);
+}
+
+#[test]
+fn the_streams_are_the_paths_with_events() {
+    for route in Route::ALL {
         assert_eq!(route.path().contains("/events"), route.stream(), "{route}");
     }
-    assert_eq!(PAGE.lines().filter(|line| line.starts_with("| `/v1/")).count(), Route::ALL.len());
 }
 
 #[test]

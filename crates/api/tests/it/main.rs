@@ -5,11 +5,13 @@
 // Inside the workspace the crate goes by its short name; here too, so that tests read like their users.
 extern crate corkboard_api as api;
 
+mod attempts;
 mod build_script;
 mod calls;
 mod documentation;
 mod events;
 mod every_route;
+mod feed;
 mod operator;
 mod server;
 mod tls;

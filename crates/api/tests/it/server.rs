@@ -76,13 +76,16 @@ impl Server {
         Self { port, requests, connections }
     }
 
+    pub(crate) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
     pub(crate) fn client(&self) -> Client {
         self.client_with(|_| {})
     }
 
     pub(crate) fn client_with(&self, change: impl FnOnce(&mut ClientConfig)) -> Client {
-        let url = format!("http://127.0.0.1:{}", self.port);
-        let mut config = ClientConfig { url, tls: None, timeout: None, trace_id: None };
+        let mut config = ClientConfig::once(self.url(), None);
         change(&mut config);
         Client::new(config).unwrap()
     }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use api::client::tls::{TlsFiles, client_config, server_config};
-use api::client::{Client, ClientError, OperatorError, Question, TransportKind};
+use api::client::{Client, ClientConfig, ClientError, OperatorError, Question, TransportKind};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{CipherSuite, ClientConfig, HandshakeKind};
+use rustls::{CipherSuite, HandshakeKind};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -16,12 +16,12 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use crate::server::{Reply, Server, protobuf};
 
 /// Two authorities, `good` and `other`, each with a certificate for a server and one for a client.
-struct Pki {
+pub(crate) struct Pki {
     dir: TempDir,
 }
 
 impl Pki {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with_keys(|| KeyPair::generate().unwrap())
     }
 
@@ -50,18 +50,18 @@ impl Pki {
         self.dir.path().join(name)
     }
 
-    async fn server(&self) -> Server {
+    pub(crate) async fn server(&self) -> Server {
         self.server_with(vec![protobuf(&[0x08, 0x01])]).await
     }
 
-    async fn server_with(&self, replies: Vec<Reply>) -> Server {
+    pub(crate) async fn server_with(&self, replies: Vec<Reply>) -> Server {
         let (ca, cert, key) = (self.path("good-ca.crt"), self.path("good-server.crt"), self.path("good-server.key"));
         let config = server_config(&ca, &cert, &key).unwrap();
         assert!(config.alpn_protocols.is_empty());
         Server::start_with(replies, Some(TlsAcceptor::from(config))).await
     }
 
-    fn files(&self, who: &str, trusts: &str, skip_verify: bool) -> TlsFiles {
+    pub(crate) fn files(&self, who: &str, trusts: &str, skip_verify: bool) -> TlsFiles {
         TlsFiles {
             ca: self.path(&format!("{trusts}-ca.crt")),
             cert: self.path(&format!("{who}.crt")),
@@ -73,7 +73,7 @@ impl Pki {
     fn client(&self, server: &Server, host: &str, who: &str, trusts: &str, skip_verify: bool) -> Client {
         let tls = Some(self.files(who, trusts, skip_verify));
         let url = format!("https://{host}:{}", server.port);
-        Client::new(api::client::ClientConfig { url, tls, timeout: None, trace_id: None }).unwrap()
+        Client::new(ClientConfig { tls, ..ClientConfig::once(url, None) }).unwrap()
     }
 }
 
@@ -128,7 +128,7 @@ async fn a_client_that_the_server_does_not_trust_is_refused() {
 }
 
 /// Connects, makes a call by hand so that the session tickets are read too, and says how the handshake went.
-async fn handshake(config: &Arc<ClientConfig>, server: &Server) -> (HandshakeKind, CipherSuite) {
+async fn handshake(config: &Arc<rustls::ClientConfig>, server: &Server) -> (HandshakeKind, CipherSuite) {
     let stream = TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
     let name = ServerName::try_from("localhost").unwrap();
     let mut stream = TlsConnector::from(Arc::clone(config)).connect(name, stream).await.unwrap();
@@ -156,7 +156,7 @@ async fn a_peer_that_knows_only_tls_1_2_is_served_with_diegos_suites() {
     let newest = handshake(&Arc::new(config.clone()), &server).await.1;
     assert_eq!(newest.as_str().map(|name| name.starts_with("TLS13_")), Some(true), "{newest:?}");
 
-    let builder = ClientConfig::builder_with_provider(rustls::crypto::aws_lc_rs::default_provider().into())
+    let builder = rustls::ClientConfig::builder_with_provider(rustls::crypto::aws_lc_rs::default_provider().into())
         .with_protocol_versions(&[&rustls::version::TLS12])
         .unwrap();
     let mut roots = rustls::RootCertStore::empty();

@@ -48,9 +48,20 @@ fn carry_out(draft: &mut Draft, decision: Decision) {
             }
         }
         Decision::CallBack { guid } => {
-            if let Some(task) = draft.task(&guid) {
-                call_back_if_completed(draft, &task);
+            let reported = |task: &model::Task| has_ended(task) && !task.definition.completion_callback_url.is_empty();
+            if draft.task(&guid).is_some_and(|task| reported(&task)) {
+                draft.follow_up(Effect::CallBack(guid));
+            }
+        }
+        Decision::GiveUp { guid, seen_first_completed_ns } => {
+            let same = |task: &model::Task| has_ended(task) && task.first_completed_ns == seen_first_completed_ns;
+            if let Some(task) = draft.task(&guid).filter(|task| same(task)) {
+                draft.remove_task(&task);
             }
         }
     }
+}
+
+fn has_ended(task: &model::Task) -> bool {
+    matches!(task.state, TaskState::Completed | TaskState::Resolving)
 }

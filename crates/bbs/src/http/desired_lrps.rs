@@ -1,14 +1,15 @@
-//! Desired LRPs: lists in four views, look-ups, and the calls that change what is wanted.
+//! Desired LRPs: lists and look-ups in every view and revision, and the calls that change what is wanted.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::convert::desired_lrp as intake_lrp;
 use api::models::{
-    DesireLrpRequest, DesiredLrPsRequest, DesiredLrPsResponse, DesiredLrpByProcessGuidRequest,
-    DesiredLrpLifecycleResponse, DesiredLrpResponse, Error, RemoveDesiredLrpRequest, UpdateDesiredLrpRequest,
+    CreateDesiredLrpRequest, CreateDesiredLrpRequest09, DesireLrpRequest, DesiredLrPsRequest, DesiredLrPsResponse,
+    DesiredLrpByProcessGuidRequest, DesiredLrpLifecycleResponse, DesiredLrpResponse, Error, ListDesiredLrPsRequest09,
+    ListImmutableDesiredLrPsRequest, ListMutableDesiredLrPsRequest, RemoveDesiredLrpRequest, UpdateDesiredLrpRequest,
 };
-use api::{Response, Route};
+use api::{Response, Route, revision, validate};
 use bytes::BytesMut;
 use model::{DomainName, ProcessGuid};
 
@@ -20,29 +21,57 @@ use crate::commands::{Command, DesireLrp, RemoveLrp, UpdateLrp};
 pub(super) fn read(app: &App, call: &Call) -> Answer {
     let board = app.board.load_full();
     match call.route {
-        Route::DesiredLrps => list(board, call, View::Newest),
+        Route::DesiredLrps | Route::DesiredLrps09 => list(board, call, View::Newest),
         Route::DesiredLrpsR2 => list(board, call, View::R2),
+        Route::DesiredLrpsR1 => list(board, call, View::R1),
+        Route::DesiredLrpsR0 => list(board, call, View::R0),
         Route::DesiredLrpSchedulingInfos => list(board, call, View::Scheduling),
         Route::DesiredLrpRoutingInfos => list(board, call, View::Routing),
+        Route::MutableDesiredLrps => list(board, call, View::Mutable),
+        Route::ImmutableDesiredLrps => list(board, call, View::Immutable),
         Route::DesiredLrpByProcessGuidR2 => get(&board, call, View::R2),
+        Route::DesiredLrpByProcessGuidR1 => get(&board, call, View::R1),
+        Route::DesiredLrpByProcessGuidR0 => get(&board, call, View::R0),
         Route::DesiredLrpSchedulingInfoByProcessGuid => get(&board, call, View::Scheduling),
         _ => get(&board, call, View::Newest),
     }
 }
 
-/// The answers of all four views carry their error in the same place, so one type reports it.
+/// What each call honours is part of the protocol: app guids only where whole LRPs are listed, domains not for routing, and
+/// nothing but domains in the oldest revisions.
+fn filter(call: &Call) -> Result<DesiredLrPsRequest, Error> {
+    let (domain, process_guids) = match call.route {
+        Route::MutableDesiredLrps => {
+            let request: ListMutableDesiredLrPsRequest = intake::decode(&call.body)?;
+            (request.domain, request.process_guids)
+        }
+        Route::ImmutableDesiredLrps => {
+            let request: ListImmutableDesiredLrPsRequest = intake::decode(&call.body)?;
+            (request.domain, request.process_guids)
+        }
+        Route::DesiredLrps09 => {
+            let request: ListDesiredLrPsRequest09 = intake::decode(&call.body)?;
+            (request.domain, request.process_guids)
+        }
+        route => {
+            let request: DesiredLrPsRequest = intake::decode(&call.body)?;
+            match route {
+                Route::DesiredLrpRoutingInfos => (String::new(), request.process_guids),
+                Route::DesiredLrpSchedulingInfos => (request.domain, request.process_guids),
+                Route::DesiredLrpsR1 | Route::DesiredLrpsR0 => (request.domain, Vec::new()),
+                _ => return Ok(request),
+            }
+        }
+    };
+    Ok(DesiredLrPsRequest { domain, process_guids, app_guids: Vec::new() })
+}
+
+/// The answers of all views carry their error in the same place, so one type reports it.
 fn list(board: Arc<Board>, call: &Call, view: View) -> Answer {
-    let mut request: DesiredLrPsRequest = match intake::decode(&call.body) {
+    let request = match filter(call) {
         Ok(request) => request,
         Err(error) => return failed::<DesiredLrPsResponse>(error),
     };
-    // What each call honours is part of the protocol: app guids only where whole LRPs are listed, domains not for routing.
-    if view == View::Routing {
-        request.domain.clear();
-    }
-    if matches!(view, View::Routing | View::Scheduling) {
-        request.app_guids.clear();
-    }
     let domain = match request.domain.as_str() {
         "" => None,
         domain => match DomainName::parse(domain) {
@@ -51,7 +80,7 @@ fn list(board: Arc<Board>, call: &Call, view: View) -> Answer {
         },
     };
     if request.process_guids.is_empty() && request.app_guids.is_empty() {
-        return Answer::Body(Body::list(List::desired(board, view, domain)));
+        return Answer::Body(List::desired(board, view, domain).into_body());
     }
     selected(&board, &request, domain.as_ref(), view)
 }
@@ -112,8 +141,13 @@ pub(super) async fn change(app: &App, call: Call) -> Result<Answer, Failure> {
 
 fn command(app: &App, call: &Call) -> Result<Command, Error> {
     Ok(match call.route {
-        Route::DesireDesiredLrp => {
-            let request: DesireLrpRequest = intake::parse(&call.body)?;
+        Route::DesireDesiredLrp
+        | Route::DesireDesiredLrpR1
+        | Route::DesireDesiredLrpR0
+        | Route::CreateDesiredLrp
+        | Route::CreateDesiredLrp09 => {
+            let request = wanted(call)?;
+            validate::check(&request)?;
             let wire = request.desired_lrp.unwrap_or_default();
             let lrp = intake_lrp::desire(wire, app.clock.fresh_id()).map_err(of_intake)?;
             Command::DesireLrp(Box::new(DesireLrp { lrp }))
@@ -130,6 +164,28 @@ fn command(app: &App, call: &Call) -> Result<Command, Error> {
             Command::RemoveLrp(RemoveLrp { process_guid })
         }
     })
+}
+
+/// Every way to desire an LRP, as the newest revision says it.
+fn wanted(call: &Call) -> Result<DesireLrpRequest, Error> {
+    let unreadable = |_| api::errors::invalid_request_body();
+    let mut request = match call.route {
+        Route::DesireDesiredLrpR1 => revision::desire_lrp_r1(&call.body).map_err(unreadable)?,
+        Route::DesireDesiredLrpR0 => revision::desire_lrp_r0(&call.body).map_err(unreadable)?,
+        Route::CreateDesiredLrp => {
+            let halves: CreateDesiredLrpRequest = intake::parse(&call.body)?;
+            DesireLrpRequest { desired_lrp: Some(revision::joined(halves)) }
+        }
+        Route::CreateDesiredLrp09 => {
+            let request: CreateDesiredLrpRequest09 = intake::decode(&call.body)?;
+            DesireLrpRequest { desired_lrp: request.desired_lrp }
+        }
+        _ => intake::decode(&call.body)?,
+    };
+    if let Some(lrp) = &mut request.desired_lrp {
+        revision::name_metrics_source(lrp);
+    }
+    Ok(request)
 }
 
 fn of_intake(error: intake_lrp::IntakeError) -> Error {

@@ -1,4 +1,4 @@
-//! The API over HTTP: 50 routes, one answer shape.
+//! The API over HTTP: many routes, one answer shape.
 //!
 //! A request goes: head and route, body (bounded in size and time), decode, validate, command or snapshot, answer. Errors of
 //! the protocol travel inside a 200, as Diego's clients expect; a plain 503 says that it is worth trying again and why. A panic
@@ -14,6 +14,7 @@ use std::time::Duration;
 use api::Route;
 use api::models::Error;
 use api::models::error::Type;
+use api::routes::Method;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -141,14 +142,10 @@ impl Front {
                 Err(turned) => admission::refuse_operator(&turned),
             };
         }
-        let Some(route) = Route::find(request.uri().path()) else {
-            return text(StatusCode::NOT_FOUND, "404 page not found\n");
+        let path = request.uri().path();
+        let Some(route) = Method::of(request.method()).and_then(|method| Route::find(method, path)) else {
+            return no_route(path);
         };
-        if request.method() != hyper::Method::from(route.method()) {
-            let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed\n");
-            response.headers_mut().insert(ALLOW, HeaderValue::from_static(route.method().as_str()));
-            return response;
-        }
         if let Err(turned) = self.admit(&request, from, Some(route)) {
             return admission::refuse(route, &turned);
         }
@@ -231,7 +228,7 @@ async fn handle(app: &App, call: Call) -> Result<Answer, Failure> {
     match call.route {
         R::Ping => Ok(message(api::models::PingResponse { available: true })),
         R::Domains | R::UpsertDomain => domains::handle(app, call).await,
-        R::Cells => app.proven(cells::handle(app)),
+        R::Cells | R::CellsByGet => app.proven(cells::handle(app)),
         R::ActualLrps | R::ActualLrpsByProcessGuids => app.proven(actual_lrps::read(app, &call)),
         R::ActualLrpGroups | R::ActualLrpGroupsByProcessGuid | R::ActualLrpGroupByProcessGuidAndIndex => {
             app.proven(groups::read(app, &call))
@@ -254,11 +251,33 @@ async fn handle(app: &App, call: Call) -> Result<Answer, Failure> {
         | R::DesiredLrpRoutingInfos
         | R::DesiredLrps
         | R::DesiredLrpsR2
+        | R::DesiredLrpsR1
+        | R::DesiredLrpsR0
+        | R::DesiredLrps09
+        | R::MutableDesiredLrps
+        | R::ImmutableDesiredLrps
         | R::DesiredLrpByProcessGuid
-        | R::DesiredLrpByProcessGuidR2 => app.proven(desired_lrps::read(app, &call)),
-        R::DesireDesiredLrp | R::UpdateDesiredLrp | R::RemoveDesiredLrp => desired_lrps::change(app, call).await,
-        R::Tasks | R::TasksR2 | R::TaskByGuid | R::TaskByGuidR2 => app.proven(tasks::read(app, &call)),
+        | R::DesiredLrpByProcessGuidR2
+        | R::DesiredLrpByProcessGuidR1
+        | R::DesiredLrpByProcessGuidR0 => app.proven(desired_lrps::read(app, &call)),
+        R::DesireDesiredLrp
+        | R::DesireDesiredLrpR1
+        | R::DesireDesiredLrpR0
+        | R::CreateDesiredLrp
+        | R::CreateDesiredLrp09
+        | R::UpdateDesiredLrp
+        | R::RemoveDesiredLrp => desired_lrps::change(app, call).await,
+        R::Tasks
+        | R::TasksR2
+        | R::TasksR1
+        | R::TasksR0
+        | R::TaskByGuid
+        | R::TaskByGuidR2
+        | R::TaskByGuidR1
+        | R::TaskByGuidR0 => app.proven(tasks::read(app, &call)),
         R::DesireTask
+        | R::DesireTaskR1
+        | R::DesireTaskR0
         | R::StartTask
         | R::CancelTask
         | R::FailTask
@@ -273,6 +292,13 @@ async fn handle(app: &App, call: Call) -> Result<Answer, Failure> {
         | R::TaskEventStream
         | R::TaskEventStreamR0 => Ok(events::subscribe(app, &call)),
     }
+}
+
+fn no_route(path: &str) -> Response<Body> {
+    let Some(allowed) = Route::allow(path) else { return text(StatusCode::NOT_FOUND, "404 page not found\n") };
+    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed\n");
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    response
 }
 
 /// hyper bounds a head only by its read buffer, which is larger because bodies pass through it too.

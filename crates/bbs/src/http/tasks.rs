@@ -2,31 +2,45 @@
 
 use api::convert::{self, Item};
 use api::models::{
-    CompleteTaskRequest, DesireTaskRequest, Error, FailTaskRequest, RejectTaskRequest, StartTaskRequest,
+    self, CompleteTaskRequest, DesireTaskRequest, Error, FailTaskRequest, RejectTaskRequest, StartTaskRequest,
     StartTaskResponse, TaskByGuidRequest, TaskGuidRequest, TaskLifecycleResponse, TaskResponse, TasksRequest,
     TasksResponse,
 };
-use api::{Response, Route, revision};
+use api::{Response, Route, revision, validate};
+use bytes::{BufMut, BytesMut};
 use model::task::Ending;
 use model::{CellId, DomainName, TaskGuid};
 
-use super::lists::concat;
 use super::{Answer, App, Body, Call, Failure, errors, failed, intake, message, write_failure};
-use crate::board::TaskEntry;
+use crate::board::{Board, TaskEntry};
 use crate::commands::{Command, DesireTask, Done, MoveTask, TaskCall};
 
 pub(super) fn read(app: &App, call: &Call) -> Answer {
     let board = app.board.load_full();
-    let r2 = matches!(call.route, Route::TasksR2 | Route::TaskByGuidR2);
-    if matches!(call.route, Route::TaskByGuid | Route::TaskByGuidR2) {
-        return match intake::parse::<TaskByGuidRequest>(&call.body) {
-            Err(error) => failed::<TaskResponse>(error),
-            Ok(request) => match board.tasks.get(request.task_guid.as_str()) {
-                Some(entry) => Answer::Body(Body::full(shown(entry, r2).framed().clone())),
-                None => failed::<TaskResponse>(api::errors::resource_not_found()),
-            },
-        };
+    let shape: Shape = match call.route {
+        Route::TasksR2 | Route::TaskByGuidR2 => Some(revision::task_v3_to_v2),
+        Route::TasksR1 | Route::TaskByGuidR1 => Some(revision::task_v3_to_v1),
+        Route::TasksR0 | Route::TaskByGuidR0 => Some(revision::task_v3_to_v0),
+        _ => None,
+    };
+    match call.route {
+        Route::Tasks | Route::TasksR2 | Route::TasksR1 | Route::TasksR0 => list(&board, call, shape),
+        _ => get(&board, call, shape),
     }
+}
+
+fn get(board: &Board, call: &Call, shape: Shape) -> Answer {
+    let request: TaskByGuidRequest = match intake::parse(&call.body) {
+        Ok(request) => request,
+        Err(error) => return failed::<TaskResponse>(error),
+    };
+    match board.tasks.get(request.task_guid.as_str()) {
+        Some(entry) => Answer::Body(Body::full(shown(entry, shape).framed().clone())),
+        None => failed::<TaskResponse>(api::errors::resource_not_found()),
+    }
+}
+
+fn list(board: &Board, call: &Call, shape: Shape) -> Answer {
     let request: TasksRequest = match intake::decode(&call.body) {
         Ok(request) => request,
         Err(error) => return failed::<TasksResponse>(error),
@@ -36,14 +50,23 @@ pub(super) fn read(app: &App, call: &Call) -> Answer {
         Err(model::IdError::Empty { .. }) => board.tasks.values().collect(),
         Err(_) => Vec::new(),
     };
-    let in_domain =
-        |entry: &&std::sync::Arc<TaskEntry>| request.domain.is_empty() || entry.task.domain.as_str() == request.domain;
-    let items: Vec<_> = entries.into_iter().filter(in_domain).map(|entry| shown(entry, r2)).collect();
-    Answer::Body(Body::full(concat(&items)))
+    let mut buf = BytesMut::new();
+    for entry in entries {
+        if request.domain.is_empty() || entry.task.domain.as_str() == request.domain {
+            buf.put_slice(shown(entry, shape).framed());
+        }
+    }
+    Answer::Body(Body::full(buf.freeze()))
 }
 
-fn shown(entry: &TaskEntry, r2: bool) -> Item {
-    if r2 { Item::of(&revision::task_v3_to_v2(convert::task(&entry.task))) } else { entry.item.clone() }
+/// How an older revision shows a task. `None`: as it is.
+type Shape = Option<fn(models::Task) -> models::Task>;
+
+fn shown(entry: &TaskEntry, shape: Shape) -> Item {
+    match shape {
+        None => entry.item.clone(),
+        Some(shape) => Item::of(&shape(convert::task(&entry.task))),
+    }
 }
 
 pub(super) async fn change(app: &App, call: Call) -> Result<Answer, Failure> {
@@ -104,10 +127,22 @@ fn cell(text: &str) -> Result<CellId, Error> {
     CellId::parse(text).map_err(|error| errors::of_id(&error))
 }
 
+/// Every way to desire a task, as the newest revision says it.
+fn wanted(call: &Call) -> Result<DesireTaskRequest, Error> {
+    let unreadable = |_| api::errors::invalid_request_body();
+    let request = match call.route {
+        Route::DesireTaskR1 => revision::desire_task_r1(&call.body).map_err(unreadable)?,
+        Route::DesireTaskR0 => revision::desire_task_r0(&call.body).map_err(unreadable)?,
+        _ => intake::decode(&call.body)?,
+    };
+    validate::check(&request)?;
+    Ok(request)
+}
+
 fn command(call: &Call) -> Result<Command, Error> {
     let (guid, call) = match call.route {
-        Route::DesireTask => {
-            let request: DesireTaskRequest = intake::parse(&call.body)?;
+        Route::DesireTask | Route::DesireTaskR1 | Route::DesireTaskR0 => {
+            let request = wanted(call)?;
             return Ok(Command::DesireTask(Box::new(DesireTask {
                 guid: guid(&request.task_guid)?,
                 domain: DomainName::parse(&request.domain).map_err(|error| errors::of_id(&error))?,

@@ -297,6 +297,115 @@ mod tests {
         );
     }
 
+    /// Everything in a definition that is not placed by. Each text names itself, so that it can be found in a request.
+    fn filled_lrp() -> models::DesiredLrp {
+        models::DesiredLrp {
+            process_guid: "pg".into(),
+            domain: "d".into(),
+            root_fs: "preloaded:cflinuxfs4".into(),
+            environment_variables: vec![variable("private-env-name", "private-env-value")],
+            setup: Some(run("private-setup")),
+            action: Some(run("private-action")),
+            monitor: Some(run("private-monitor")),
+            log_guid: "private-log-guid".into(),
+            log_source: "private-log-source".into(),
+            metrics_guid: "private-metrics-guid".into(),
+            annotation: "private-annotation".into(),
+            routes: Some(models::ProtoRoutes {
+                routes: [("private-router".to_owned(), b"\"private-route\"".to_vec())].into(),
+            }),
+            egress_rules: vec![models::SecurityGroupRule {
+                protocol: "all".into(),
+                destinations: vec!["private-destination".into()],
+                ..Default::default()
+            }],
+            trusted_system_certificates_path: "/private-certificates".into(),
+            volume_mounts: vec![models::VolumeMount {
+                driver: "nfs".into(),
+                container_dir: "/private-dir".into(),
+                shared: Some(models::SharedDevice {
+                    volume_id: "private-volume".into(),
+                    mount_config: r#"{"password":"private-mount"}"#.into(),
+                }),
+                ..Default::default()
+            }],
+            placement_tags: vec!["a-tag".into()],
+            legacy_download_user: "private-user".into(),
+            image_username: "private-image-username".into(),
+            image_password: "private-image-password".into(),
+            metric_tags: [(
+                "private-tag".to_owned(),
+                models::MetricTagValue { r#static: "private-tag-value".into(), dynamic: 0 },
+            )]
+            .into(),
+            ..Default::default()
+        }
+    }
+
+    fn filled_task() -> models::TaskDefinition {
+        let lrp = filled_lrp();
+        models::TaskDefinition {
+            root_fs: lrp.root_fs,
+            environment_variables: lrp.environment_variables,
+            action: lrp.action,
+            log_guid: lrp.log_guid,
+            log_source: lrp.log_source,
+            metrics_guid: lrp.metrics_guid,
+            result_file: "/private-result".into(),
+            completion_callback_url: "https://user:private-password@host/private-callback".into(),
+            annotation: lrp.annotation,
+            egress_rules: lrp.egress_rules,
+            trusted_system_certificates_path: lrp.trusted_system_certificates_path,
+            volume_mounts: lrp.volume_mounts,
+            placement_tags: lrp.placement_tags,
+            image_username: lrp.image_username,
+            image_password: lrp.image_password,
+            metric_tags: lrp.metric_tags,
+            ..Default::default()
+        }
+    }
+
+    fn variable(name: &str, value: &str) -> models::EnvironmentVariable {
+        models::EnvironmentVariable { name: name.into(), value: value.into() }
+    }
+
+    fn run(what: &str) -> models::Action {
+        let run = models::RunAction {
+            path: format!("/{what}-path"),
+            args: vec![format!("{what}-arg")],
+            user: format!("{what}-user"),
+            env: vec![variable(what, what)],
+            ..Default::default()
+        };
+        models::Action { run_action: Some(run), ..Default::default() }
+    }
+
+    #[test]
+    fn identifiers_and_resources_leave_and_nothing_else() {
+        let desired = api::convert::desired_lrp::desire(filled_lrp(), "private-epoch".into()).unwrap();
+        let definition = api::convert::task_definition(&filled_task());
+        let mut task = Task::desire(TaskGuid::parse("t").unwrap(), DomainName::parse("d").unwrap(), definition, 1);
+        task.result = "private-result-text".into();
+        task.rejection_reason = "private-rejection".into();
+        let orders = [Order::Lrp { desired: Arc::new(desired), indices: vec![0] }, Order::Task(Arc::new(task))];
+        let batch = Batch::merge(orders.into_iter());
+        let bodies = [api::json::to_string(&batch.lrps), api::json::to_string(&batch.tasks)];
+        for body in &bodies {
+            assert!(!body.contains("private"), "{body}");
+        }
+        let keys = |body: &str| {
+            let elements: Vec<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(body).unwrap();
+            elements.iter().flat_map(|element| element.keys().cloned()).collect::<BTreeSet<_>>()
+        };
+        let placed_by = ["PlacementTags", "VolumeDrivers", "RootFs", "MemoryMB", "DiskMB", "MaxPids"];
+        let with = |own: &[&str]| own.iter().chain(&placed_by).map(|key| (*key).to_owned()).collect::<BTreeSet<_>>();
+        assert_eq!(keys(&bodies[0]), with(&["process_guid", "domain", "indices"]));
+        assert_eq!(keys(&bodies[1]), with(&["TaskGuid", "Domain", "state", "failed"]));
+        for needed in [r#""PlacementTags":["a-tag"]"#, r#""VolumeDrivers":["nfs"]"#] {
+            assert!(bodies.iter().all(|body| body.contains(needed)), "{needed} is needed to find a place");
+        }
+    }
+
     #[test]
     fn wishes_for_the_same_thing_become_one() {
         let orders = [

@@ -1,8 +1,8 @@
 //! Calls to cells: stop an instance, tell it about new routes and tags, cancel a task.
 //!
-//! The address comes from the cell's presence and is chosen as Diego chooses it; see [`Cells::address`]. Only status 202 is
-//! success. A call is made once: whoever calls knows whether a repetition is worth it, and a cell that did not hear of a
-//! change is found by convergence.
+//! The address comes from the cell's presence and is chosen as Diego chooses it; see [`Cells::address`]. The version in the
+//! path is the newest that the cell has; see [`versions`](super::versions). Only status 202 is success. A call is made once:
+//! whoever calls knows whether a repetition is worth it, and a cell that did not hear of a change is found by convergence.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,20 +11,31 @@ use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use model::{ActualLrpKey, Cell, CellId, DesiredLrp, DomainName, InstanceGuid, InstanceKey, ProcessGuid, TaskGuid};
 use serde::Serialize;
+use tokio::time::Instant;
 use url::Url;
 
 use super::http::{Http, Request};
+use super::versions::{Callee, CellCall, Versions};
 use super::{CallError, ConfigError, identity};
 use crate::cells::Registry;
 use crate::clock::Clock;
 use crate::config;
 use crate::metrics::Metrics;
 
-/// The client of all cells. Clones share their connections.
+/// The client of all cells. Clones share their connections, and what they know about cells.
 #[derive(Clone, Debug)]
 pub struct Cells {
     http: Http,
     require_tls: bool,
+    versions: Versions,
+}
+
+/// A request in one of its versions.
+struct Outgoing<'a> {
+    method: Method,
+    /// What follows the version in the path.
+    path: Vec<&'a str>,
+    body: Bytes,
 }
 
 /// What a running instance should know anew. A part that is `None` stays as it is.
@@ -89,7 +100,8 @@ impl LrpUpdate {
 impl Cells {
     pub fn new(config: &config::Outbound) -> Result<Self, ConfigError> {
         let tls = identity(config.cell_tls.as_ref(), "cells")?;
-        Ok(Self { http: Http::new(tls, config.communication_timeout), require_tls: config.cell_require_tls })
+        let http = Http::new(tls, config.communication_timeout);
+        Ok(Self { http, require_tls: config.cell_require_tls, versions: Versions::default() })
     }
 
     /// Asks a cell to stop an instance. The cell reports when it is gone; until then its row stays.
@@ -101,45 +113,57 @@ impl Cells {
         trace: &str,
     ) -> Result<(), CallError> {
         let (process, guid) = (key.process_guid.as_str(), instance.instance_guid.as_str());
-        let path = ["v1", "lrps", process, "instances", guid, "stop"];
-        accepted(self.call(cell, Method::POST, &path, Bytes::new(), trace).await?)
+        let path = ["lrps", process, "instances", guid, "stop"];
+        let request = |_version| Some(Outgoing { method: Method::POST, path: path.to_vec(), body: Bytes::new() });
+        accepted(self.call(cell, CellCall::Stop, request, trace).await?)
     }
 
     /// Tells a cell about changed routes and tags. A cell too old for the newer call is told the routes by the older one; one
     /// too old for both learns of them when it starts the next instance, and that is no failure.
     pub async fn update(&self, cell: &Cell, update: &LrpUpdate, trace: &str) -> Result<(), CallError> {
-        let at = |version| [version, "lrps", update.process_guid.as_str(), "instances", update.instance_guid.as_str()];
-        let status = self.call(cell, Method::PUT, &at("v2"), update.to_json(), trace).await?;
-        if status != StatusCode::NOT_FOUND {
-            return accepted(status);
-        }
-        if update.internal_routes.is_none() {
-            return Ok(());
-        }
-        let routes_only = LrpUpdate { metric_tags: None, ..update.clone() };
-        match self.call(cell, Method::PUT, &at("v1"), routes_only.to_json(), trace).await? {
-            StatusCode::NOT_FOUND => Ok(()),
+        let path = ["lrps", update.process_guid.as_str(), "instances", update.instance_guid.as_str()];
+        let request = |version| {
+            let body = match version {
+                1 if update.internal_routes.is_none() => return None,
+                1 => LrpUpdate { metric_tags: None, ..update.clone() }.to_json(),
+                _ => update.to_json(),
+            };
+            Some(Outgoing { method: Method::PUT, path: path.to_vec(), body })
+        };
+        match self.call(cell, CellCall::Update, request, trace).await? {
+            None | Some(StatusCode::NOT_FOUND) => Ok(()),
             status => accepted(status),
         }
     }
 
     /// Asks a cell to destroy the container of a task. The task itself has been completed already.
     pub async fn cancel_task(&self, cell: &Cell, guid: &TaskGuid, trace: &str) -> Result<(), CallError> {
-        let path = ["v1", "tasks", guid.as_str(), "cancel"];
-        accepted(self.call(cell, Method::POST, &path, Bytes::new(), trace).await?)
+        let path = ["tasks", guid.as_str(), "cancel"];
+        let request = |_version| Some(Outgoing { method: Method::POST, path: path.to_vec(), body: Bytes::new() });
+        accepted(self.call(cell, CellCall::Cancel, request, trace).await?)
     }
 
-    async fn call(
+    async fn call<'a>(
         &self,
         cell: &Cell,
-        method: Method,
-        path: &[&str],
-        body: Bytes,
+        call: CellCall,
+        request: impl Fn(u8) -> Option<Outgoing<'a>>,
         trace: &str,
-    ) -> Result<StatusCode, CallError> {
-        let mut url = Url::parse(self.address(cell)?).map_err(|_| CallError::Address)?;
-        url.path_segments_mut().map_err(|()| CallError::Address)?.pop_if_empty().extend(path);
-        Ok(self.http.send(Request { method, url: &url, body, trace }).await?.status)
+    ) -> Result<Option<StatusCode>, CallError> {
+        let address = self.address(cell)?;
+        let base = Url::parse(address).map_err(|_| CallError::Address)?;
+        let send = |version| {
+            let (request, mut url) = (request(version), base.clone());
+            async move {
+                let Outgoing { method, path, body } = request?;
+                let Ok(mut segments) = url.path_segments_mut() else { return Some(Err(CallError::Address)) };
+                segments.pop_if_empty().push(&format!("v{version}")).extend(path);
+                drop(segments);
+                let answer = self.http.send(Request { method, url: &url, body, trace }).await;
+                Some(answer.map(|answer| answer.status))
+            }
+        };
+        self.versions.call(Callee { cell, address }, call, Instant::now(), send).await
     }
 
     /// Diego's table, which a test prints whole. Beyond it: without certificates an https address is refused wherever it
@@ -157,10 +181,10 @@ impl Cells {
     }
 }
 
-fn accepted(status: StatusCode) -> Result<(), CallError> {
+fn accepted(status: Option<StatusCode>) -> Result<(), CallError> {
     match status {
-        StatusCode::ACCEPTED => Ok(()),
-        status => Err(CallError::Status { status: status.as_u16() }),
+        None | Some(StatusCode::ACCEPTED) => Ok(()),
+        Some(status) => Err(CallError::Status { status: status.as_u16() }),
     }
 }
 
@@ -181,11 +205,12 @@ impl Errand {
     }
 
     fn name(&self) -> &'static str {
-        match self {
-            Self::Stop { .. } => "stop",
-            Self::Update { .. } => "update",
-            Self::Cancel { .. } => "cancel",
-        }
+        let call = match self {
+            Self::Stop { .. } => CellCall::Stop,
+            Self::Update { .. } => CellCall::Update,
+            Self::Cancel { .. } => CellCall::Cancel,
+        };
+        call.name()
     }
 }
 
@@ -258,7 +283,7 @@ mod tests {
         for require_tls in [false, true] {
             for certificates in [false, true] {
                 let http = Http::new(certificates.then(|| tls.clone()), Duration::from_secs(1));
-                let cells = Cells { http, require_tls };
+                let cells = Cells { http, require_tls, versions: Versions::default() };
                 for rep_url in ["", "http://url", "https://url"] {
                     let cell = cell(rep_url, "http://address");
                     let chosen = cells.address(&cell).map_or_else(|error| error.to_string(), str::to_owned);
@@ -285,7 +310,7 @@ mod tests {
 
     #[test]
     fn an_old_https_address_needs_certificates_too() {
-        let cells = Cells { http: Http::new(None, Duration::from_secs(1)), require_tls: false };
+        let cells = Cells::new(&config::Outbound::default()).unwrap();
         assert!(matches!(cells.address(&cell("", "https://address")), Err(CallError::NoCertificates)));
     }
 

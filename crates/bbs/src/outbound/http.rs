@@ -1,8 +1,8 @@
 //! One request out, one status back: the HTTP/1.1 client behind every outbound call.
 //!
 //! Promise: a call ends within its time limit, follows nothing, repeats nothing and logs nothing. Who calls decides what a
-//! status means and whether to try again. Only the status and a redirect's target are kept of an answer, because no caller
-//! looks further; a short body is read to its end so that the connection can be used again.
+//! status means and whether to try again. Of an answer only the status, a redirect's target and the pause that is asked for
+//! are kept, because no caller looks further; a short body is read to its end so that the connection can be used again.
 //!
 //! Errors never hold the URL: that of a callback may carry a password.
 
@@ -17,7 +17,7 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, LOCATION};
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use hyper::{Method, StatusCode, Uri};
 use rustls::pki_types::ServerName;
 use tokio::time::Instant;
@@ -69,6 +69,8 @@ pub(super) struct Request<'a> {
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) location: Option<String>,
+    /// Only where it is given in seconds. One given as a date would depend on how two clocks agree, and is left out.
+    pub(super) retry_after: Option<Duration>,
 }
 
 impl Http {
@@ -93,8 +95,9 @@ impl Http {
         if let Ok(true) = tokio::time::timeout(ANSWER_TIMEOUT, read_whole(body)).await {
             pool.put(connection);
         }
-        let location = head.headers.get(LOCATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        Ok(Answer { status: head.status, location })
+        let text = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
+        let retry_after = text(RETRY_AFTER).and_then(|seconds| seconds.trim().parse().ok()).map(Duration::from_secs);
+        Ok(Answer { status: head.status, location: text(LOCATION).map(str::to_owned), retry_after })
     }
 
     fn target(&self, url: &Url) -> Result<Target, CallError> {

@@ -1,21 +1,22 @@
 //! Calls from the state server to the world: the auctioneer, cells, and whoever waits for a task.
 //!
 //! The writer leaves [`Effect`]s behind once a change is durable; here they are carried out. Nothing here is remembered over
-//! a restart, repeated for long, or allowed to hold anybody up: an effect that is lost is found again by convergence, which
-//! compares what is with what should be and takes no hint from what was sent.
+//! a restart, or allowed to hold anybody up: an effect that is lost is found again by convergence, which compares what is with
+//! what should be and takes no hint from what was sent.
 //!
 //! There are three lanes, so that silent cells do not delay placements, nor slow receivers of callbacks the cells. Each has a
 //! bounded queue; when it is full, the effect is dropped and counted.
 //!
 //! - `auctioneer`: one request under way, the next gathers meanwhile.
 //! - `cells`: stop, update, cancel; up to `update_workers` at a time.
-//! - `callback`: up to `callback_workers` at a time.
+//! - `callback`: up to `callback_workers` at a time; who has to wait does so in a book, without a worker.
 
 mod auctioneer;
 mod callback;
 mod cells;
 mod error;
 mod http;
+mod versions;
 
 use std::sync::Arc;
 
@@ -27,6 +28,7 @@ use tokio::task::JoinSet;
 
 use self::auctioneer::{Auctioneer, Order};
 use self::callback::Callbacks;
+pub(crate) use self::callback::host_of;
 pub use self::cells::{Cells, LrpUpdate};
 use self::cells::{Errand, Runner};
 pub use self::error::{CallError, ConfigError};
@@ -72,8 +74,8 @@ pub async fn run(parts: Parts) {
 /// delete its task, which is why the writer must not be stopped before.
 pub async fn run_until(parts: Parts, stop: impl Future<Output = ()>) {
     let Parts { mut effects, config, registry, clock, metrics, board, writer } = parts;
+    let callbacks = Callbacks::new(&config, board, writer, clock.clone(), metrics.clone());
     let runner = Cells::new(&config).map(|cells| Runner { cells, registry, clock, metrics: metrics.clone() });
-    let callbacks = Callbacks::new(&config, board, writer, metrics.clone());
     let (auctioneer, runner, callbacks) = match (Auctioneer::new(&config), runner, callbacks) {
         (Ok(auctioneer), Ok(runner), Ok(callbacks)) => (auctioneer, runner, callbacks),
         (Err(error), ..) | (_, Err(error), _) | (.., Err(error)) => {
@@ -95,7 +97,7 @@ pub async fn run_until(parts: Parts, stop: impl Future<Output = ()>) {
     let (errands, queue) = mpsc::channel(LANE_EFFECTS_MAX);
     lanes.spawn(lane(queue, config.update_workers, move |(errand, trace)| runner.clone().run(errand, trace)));
     let (tasks, queue) = mpsc::channel(LANE_EFFECTS_MAX);
-    lanes.spawn(lane(queue, config.callback_workers, move |guid| callbacks.clone().run(guid)));
+    lanes.spawn(callbacks.run(queue));
 
     let desk = Desk { auctions, errands, tasks, metrics };
     let mut stop = std::pin::pin!(stop);

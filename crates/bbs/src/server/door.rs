@@ -61,7 +61,16 @@ impl Door {
     }
 
     /// The task that serves, to wait for its end.
-    pub(super) fn into_task(self) -> JoinHandle<()> {
-        self.serving.unwrap_or_else(|| tokio::spawn(async {}))
+    pub(super) fn into_task(mut self) -> JoinHandle<()> {
+        self.serving.take().unwrap_or_else(|| tokio::spawn(async {}))
+    }
+}
+
+impl Drop for Door {
+    /// A server that ends before it is ready answers nobody any more.
+    fn drop(&mut self) {
+        if let Some(serving) = self.serving.take() {
+            serving.abort();
+        }
     }
 }

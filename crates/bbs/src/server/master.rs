@@ -24,7 +24,8 @@ pub(super) struct Master {
     pub(super) board: Arc<ArcSwap<crate::Board>>,
     pub(super) hub: Arc<Hub>,
     pub(super) writer_task: JoinHandle<WriterEnd>,
-    pub(super) stop_outbound: oneshot::Sender<()>,
+    /// `None` once it was used.
+    pub(super) stop_outbound: Option<oneshot::Sender<()>>,
     pub(super) outbound_task: JoinHandle<()>,
     pub(super) converge_task: JoinHandle<()>,
     pub(super) engine_task: JoinHandle<MigratorEnd>,
@@ -36,26 +37,40 @@ pub(super) struct Master {
 
 impl Master {
     /// Serves until asked to stop, until the engine has rolled back, or until the store fails; then ends everything in order.
+    /// Whatever it is doing, it leaves it there when the mastership is gone.
     pub(super) async fn wait(
         mut self,
         stop: impl Future<Output = ()> + Send,
         drain: Option<DataVersion>,
         phase: &Phase,
         stop_api: watch::Sender<bool>,
-        api_task: JoinHandle<()>,
+        mut api_task: JoinHandle<()>,
+    ) -> Result<Mastership, RunError> {
+        let standing = self.standing.clone();
+        let why = tokio::select! {
+            // What else ends at the same moment ends because of it.
+            biased;
+            why = standing.lost() => why,
+            ended = self.serve(stop, drain, phase, stop_api, &mut api_task) => return ended,
+        };
+        Err(self.end_at_once(why, phase, &api_task))
+    }
+
+    async fn serve(
+        &mut self,
+        stop: impl Future<Output = ()> + Send,
+        drain: Option<DataVersion>,
+        phase: &Phase,
+        stop_api: watch::Sender<bool>,
+        api_task: &mut JoinHandle<()>,
     ) -> Result<Mastership, RunError> {
         let mut early = None;
         let mut engine_runs = true;
         let mut refused = None;
         tokio::pin!(stop);
-        let standing = self.standing.clone();
-        let lost = standing.lost();
-        tokio::pin!(lost);
         loop {
             tokio::select! {
-                // What else ends at the same moment ends because of it.
                 biased;
-                why = &mut lost => return Err(self.end_at_once(why, phase, &api_task)),
                 () = &mut stop => {
                     match drain.filter(|_| engine_runs) {
                         Some(to) => refused = self.roll_back_first(to, &mut engine_runs).await,
@@ -81,22 +96,22 @@ impl Master {
         let _ = api_task.await;
         phase.close(Stage::Stopping);
         self.door_task.abort();
-        let _ = self.door_task.await;
-        let _ = self.converge_task.await;
+        let _ = (&mut self.door_task).await;
+        let _ = (&mut self.converge_task).await;
         if engine_runs {
-            let _ = self.engine_task.await;
+            let _ = (&mut self.engine_task).await;
         }
-        if let Some(rotator) = self.rotator_task {
+        if let Some(rotator) = &mut self.rotator_task {
             let _ = rotator.await;
         }
         // The last handle to the writer is with the outbound calls: a callback under way still deletes its task.
-        let _ = self.stop_outbound.send(());
-        let _ = self.outbound_task.await;
+        let _ = self.stop_outbound.take().map(|stop| stop.send(()));
+        let _ = (&mut self.outbound_task).await;
         // Whoever stops a server ends the process next. Freeing a million records first would only make the next master wait.
         std::mem::forget(self.board.load_full());
         let ended = match early {
             Some(ended) => ended,
-            None => self.writer_task.await,
+            None => (&mut self.writer_task).await,
         };
         match (ended, refused) {
             (Ok(WriterEnd::Drained(_)), Some(refused)) => Err(refused),

@@ -97,6 +97,7 @@ impl Assembled {
             clock: clock.clone(),
             metrics: metrics.clone(),
             timing: parts.timing,
+            callback_give_up: Outbound::default().callback_give_up,
             wake: Arc::new(Notify::new()),
             guard: Arc::new(ArcSwap::from_pointee(bbs::migrate::Guard::of_known("id"))),
         };

@@ -2,8 +2,9 @@
 
 use api::models::image_layer::{DigestAlgorithm, MediaType, Type};
 use api::models::{
-    CachedDependency, DesiredLrp, DesiredLrpUpdate, ImageLayer, MetricTagValue, SharedDevice, TaskDefinition,
-    UpdateDesiredLrpRequest, VolumeMount,
+    CachedDependency, DesiredLrPsRequest, DesiredLrPsResponse, DesiredLrp, DesiredLrpByProcessGuidRequest,
+    DesiredLrpResponse, DesiredLrpUpdate, ImageLayer, MetricTagValue, SharedDevice, TaskByGuidRequest, TaskDefinition,
+    TaskResponse, TasksRequest, TasksResponse, UpdateDesiredLrpRequest, VolumeMount,
 };
 use api::{Route, encode};
 
@@ -86,8 +87,11 @@ async fn the_second_revision_shows_layers_as_downloads() {
     let client = server.client();
     client.desire_lrp(whole()).await.unwrap();
     client.desire_lrp(samples::lrp("plain", 1)).await.unwrap();
-    let read = client.desired_lrp_by_process_guid_r2("p").await.unwrap();
-    let list = client.desired_lrps_r2(Default::default()).await.unwrap();
+    let by_guid = |guid: &str| DesiredLrpByProcessGuidRequest { process_guid: guid.to_owned() };
+    let read: DesiredLrpResponse = client.call(Route::DesiredLrpByProcessGuidR2, by_guid("p")).await.unwrap();
+    let read = read.desired_lrp.unwrap();
+    let list: DesiredLrPsResponse = client.call(Route::DesiredLrpsR2, DesiredLrPsRequest::default()).await.unwrap();
+    let list = list.desired_lrps;
     assert_eq!(list[0], read);
     assert_eq!(list[1], client.desired_lrp_by_process_guid("plain").await.unwrap(), "nothing to convert");
     assert!(read.image_layers.is_empty());
@@ -108,8 +112,11 @@ async fn tasks_are_converted_the_same_way() {
     let newest = client.task_by_guid("t").await.unwrap();
     assert_eq!(newest.task_definition.as_ref(), Some(&definition));
     assert_eq!(client.tasks(Default::default()).await.unwrap(), std::slice::from_ref(&newest));
-    let older = client.task_by_guid_r2("t").await.unwrap();
-    assert_eq!(client.tasks_r2(Default::default()).await.unwrap(), std::slice::from_ref(&older));
+    let by_guid = TaskByGuidRequest { task_guid: "t".to_owned() };
+    let older: TaskResponse = client.call(Route::TaskByGuidR2, by_guid).await.unwrap();
+    let older = older.task.unwrap();
+    let list: TasksResponse = client.call(Route::TasksR2, TasksRequest::default()).await.unwrap();
+    assert_eq!(list.tasks, std::slice::from_ref(&older));
     let shown = older.task_definition.unwrap();
     assert!(shown.image_layers.is_empty() && shown.cached_dependencies.len() == 2);
     let serial = shown.action.unwrap().serial_action.unwrap();
@@ -155,7 +162,9 @@ async fn the_derived_views_hold_their_part_and_no_more() {
     let absent = "ResourceNotFound: the requested resource could not be found";
     assert_eq!(verdict(client.desired_lrp_scheduling_info_by_process_guid("q").await), absent);
     assert_eq!(verdict(client.desired_lrp_by_process_guid("q").await), absent);
-    assert_eq!(verdict(client.desired_lrp_by_process_guid_r2("q").await), absent);
+    let request = DesiredLrpByProcessGuidRequest { process_guid: "q".to_owned() };
+    let older = client.call::<DesiredLrpResponse>(Route::DesiredLrpByProcessGuidR2, request);
+    assert_eq!(verdict(older.await), absent);
 }
 
 #[tokio::test]

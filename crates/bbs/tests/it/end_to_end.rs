@@ -90,6 +90,7 @@ impl World {
         let server = Server::with_clock(clock.clone(), |config| {
             config.cells_file = Some(path);
             config.outbound.auctioneer_url = Some(listener.url.clone());
+            config.outbound.callback_body = bbs::config::CallbackBody::Full;
             config.timing.converge_interval = Duration::from_millis(20);
         })
         .await;

@@ -175,7 +175,7 @@ impl Stopped {
 }
 
 pub(crate) fn client(url: &str, tls: Option<TlsFiles>) -> Client {
-    Client::new(ClientConfig { url: url.into(), tls, timeout: Some(PATIENCE), trace_id: None }).unwrap()
+    Client::new(ClientConfig { tls, ..ClientConfig::once(url, Some(PATIENCE)) }).unwrap()
 }
 
 /// All records, in a fixed order.

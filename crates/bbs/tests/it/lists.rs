@@ -1,7 +1,10 @@
 //! Filters: every list with each of them, alone and combined. An empty filter restricts nothing.
 
+use api::Route;
 use api::client::Client;
-use api::models::{ActualLrPsRequest, ActualLrpGroupsRequest, DesiredLrPsRequest, TasksRequest};
+use api::models::{
+    ActualLrPsRequest, ActualLrpGroupsRequest, DesiredLrPsRequest, DesiredLrPsResponse, TasksRequest, TasksResponse,
+};
 use expect_test::expect;
 
 use crate::assembled::Assembled;
@@ -192,7 +195,8 @@ async fn desired_lrps() {
             lrps.into_iter().map(|lrp| lrp.process_guid).collect::<Vec<_>>().join(" ")
         };
         let r3 = names(client.desired_lrps(filter()).await.unwrap());
-        let r2 = names(client.desired_lrps_r2(filter()).await.unwrap());
+        let r2: DesiredLrPsResponse = client.call(Route::DesiredLrpsR2, filter()).await.unwrap();
+        let r2 = names(r2.desired_lrps);
         assert_eq!(r2, r3, "both revisions honour the same filters");
         let routing = names(client.desired_lrp_routing_infos(filter()).await.unwrap());
         let scheduling = client.desired_lrp_scheduling_infos(filter()).await.unwrap();
@@ -259,7 +263,8 @@ async fn tasks() {
     for (domain, cell_id) in [("", ""), ("d1", ""), ("", "c1"), ("d1", "c1"), ("d1", "c2"), ("no", "")] {
         let filter = || TasksRequest { domain: domain.into(), cell_id: cell_id.into() };
         let tasks: Vec<_> = client.tasks(filter()).await.unwrap().iter().map(narrate::task).collect();
-        let older: Vec<_> = client.tasks_r2(filter()).await.unwrap().iter().map(narrate::task).collect();
+        let older: TasksResponse = client.call(Route::TasksR2, filter()).await.unwrap();
+        let older: Vec<_> = older.tasks.iter().map(narrate::task).collect();
         assert_eq!(older, tasks);
         found += &format!("{domain:?} {cell_id:?}: {}\n", tasks.join(", "));
     }

@@ -25,6 +25,7 @@ mod passes;
 mod quarantine;
 mod raw;
 mod readiness;
+mod revisions;
 mod routes;
 mod samples;
 mod script;

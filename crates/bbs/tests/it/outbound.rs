@@ -1,5 +1,6 @@
 //! Outbound calls against peers that listen on real sockets, and callbacks over a real writer.
 
+mod callbacks;
 mod peer;
 
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use model::{
     ActualLrpKey, Cell, CellId, DesiredLrp, DomainName, InstanceGuid, InstanceKey, ProcessGuid, TaskGuid, TaskState,
 };
 use store::Store;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc};
 
 use self::peer::{Peer, Pki, Reply};
 
@@ -32,7 +33,7 @@ struct World {
     writer: Writer,
     board: Arc<ArcSwap<Board>>,
     registry: Arc<Registry>,
-    clock: Arc<dyn Clock>,
+    clock: Arc<ManualClock>,
     metrics: Arc<Metrics>,
     /// What the writer asks for.
     effects: Option<mpsc::Receiver<TracedEffect>>,
@@ -43,7 +44,7 @@ impl World {
     async fn new() -> Self {
         let store = Arc::new(store::memory::Memory::new());
         let held = store.campaign("node").await.unwrap();
-        let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(1_000));
+        let clock = Arc::new(ManualClock::at(1_000));
         let board = Arc::new(ArcSwap::from_pointee(Board::default()));
         let (metrics, registry) = (Metrics::new(), Registry::new(0));
         let (sender, effects) = mpsc::channel(EFFECTS_MAX);
@@ -111,15 +112,6 @@ impl World {
 
     fn task_state(&self, guid: &str) -> Option<TaskState> {
         self.board.load().tasks.get(&task_guid(guid)).map(|entry| entry.task.state)
-    }
-
-    /// Has a task end whose callback gets these replies; says what the peer heard and what became of the task.
-    async fn call_back(&self, replies: impl IntoIterator<Item = Reply>) -> (usize, Option<TaskState>) {
-        let mut peer = Peer::new(replies).await;
-        self.desire_task("t", &format!("http://{}/", peer.address)).await;
-        self.fail_task("t").await;
-        self.carry_out([Effect::CallBack(task_guid("t"))]).await;
-        (peer.lines().len(), self.task_state("t"))
     }
 
     fn announce(&self, url: &str) {
@@ -247,6 +239,19 @@ async fn an_old_cell_is_told_the_old_way() {
 }
 
 #[tokio::test]
+async fn what_an_old_cell_lacks_is_known_the_next_time() {
+    let mut peer = Peer::new([Reply::Status(404), Reply::Status(202)]).await;
+    let cells = Cells::new(&config::Outbound::default()).unwrap();
+    let cell = cell(&format!("http://{}", peer.address));
+    for (tags, versions) in [(true, vec!["PUT /v2", "PUT /v1"]), (false, vec!["PUT /v1"])] {
+        let update = LrpUpdate::of(&desired("pg"), &key(), &instance(), true, tags);
+        cells.clone().update(&cell, &update, "").await.unwrap();
+        let heard: Vec<_> = peer.lines().into_iter().map(|line| line[..7].to_owned()).collect();
+        assert_eq!(heard, versions);
+    }
+}
+
+#[tokio::test]
 async fn effects_reach_the_cell_under_its_present_address() {
     let world = World::new().await;
     let mut peer = Peer::new([Reply::Status(202)]).await;
@@ -369,123 +374,6 @@ async fn plain_text_is_tried_only_where_tls_is_not_required() {
         let heard = if require_tls { vec![] } else { vec!["POST /v1/lrps".to_owned()] };
         assert_eq!((peer.lines(), world.metrics.auction_failures.get()), (heard, failures), "required: {require_tls}");
     }
-}
-
-// Callbacks.
-
-#[tokio::test]
-async fn the_end_of_a_task_is_reported_and_the_task_deleted() {
-    let mut world = World::new().await;
-    let mut peer = Peer::new([Reply::Status(200)]).await;
-    let effects = world.effects.take().unwrap();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = tokio::spawn(outbound::run_until(world.parts(effects), async move { stopped.await.unwrap() }));
-
-    world.desire_task("t", &format!("http://user:pass@{}/done?id=1", peer.address)).await;
-    world.fail_task("t").await;
-    let heard = peer.next().await;
-    assert_eq!(heard.line, "POST /done?id=1");
-    assert_eq!(heard.header("authorization"), Some("Basic dXNlcjpwYXNz"));
-    assert_eq!(heard.header("x-vcap-request-id"), None);
-    assert_eq!(
-        heard.body,
-        r#"{"task_guid":"t","failed":true,"failure_reason":"it \u003cbroke\u003e","result":"","annotation":"for \u003cyou\u003e","created_at":1000}"#
-    );
-    stop.send(()).unwrap();
-    running.await.unwrap();
-    assert_eq!(world.task_state("t"), None, "a callback under way is finished when the server stops");
-    assert_eq!(world.metrics.callback_failures.get(), 0);
-}
-
-#[tokio::test]
-async fn a_receiver_that_fails_is_tried_three_times_and_the_task_kept() {
-    for status in [408, 429, 500, 502, 503, 504] {
-        let world = World::new().await;
-        let heard = world.call_back([Reply::Status(status)]).await;
-        assert_eq!(heard, (3, Some(TaskState::Resolving)), "status {status}");
-        assert_eq!(world.metrics.callback_failures.get(), 1);
-    }
-}
-
-#[tokio::test]
-async fn any_other_answer_is_the_last_word() {
-    for status in [200, 204, 302, 304, 307, 400, 401, 404, 410] {
-        let world = World::new().await;
-        assert_eq!(world.call_back([Reply::Status(status)]).await, (1, None), "status {status}");
-    }
-}
-
-#[tokio::test]
-async fn a_receiver_that_recovers_is_told() {
-    let world = World::new().await;
-    assert_eq!(world.call_back([Reply::Status(503), Reply::HangUp, Reply::Status(200)]).await, (3, None));
-}
-
-#[tokio::test]
-async fn a_receiver_that_never_answers_is_tried_three_times() {
-    let mut world = World::new().await;
-    world.config.communication_timeout = Duration::from_millis(100);
-    let mut peer = Peer::new([Reply::Never]).await;
-    world.desire_task("t", &format!("http://{}/", peer.address)).await;
-    world.fail_task("t").await;
-    let (effects, queue) = mpsc::channel(EFFECTS_MAX);
-    let running = tokio::spawn(outbound::run(world.parts(queue)));
-    effects.send(Effect::CallBack(task_guid("t")).into()).await.unwrap();
-    for _ in 0..3 {
-        peer.next().await;
-    }
-    drop(effects);
-    running.await.unwrap();
-    assert_eq!((peer.rest().len(), world.task_state("t")), (0, Some(TaskState::Resolving)));
-}
-
-#[tokio::test]
-async fn a_moved_receiver_is_found() {
-    let mut there = Peer::new([Reply::Status(200)]).await;
-    let world = World::new().await;
-    let moved = Reply::MovedTo(308, format!("http://{}/new", there.address));
-    assert_eq!(world.call_back([moved]).await, (1, None));
-    assert_eq!(there.lines(), ["POST /new"]);
-
-    let in_circles = Reply::MovedTo(307, "/again".into());
-    assert_eq!(World::new().await.call_back([in_circles]).await, (11, Some(TaskState::Resolving)));
-}
-
-#[tokio::test]
-async fn a_receiver_that_cannot_be_reached_is_not_tried_again_at_once() {
-    for url in ["http://127.0.0.1:1/", "https://localhost:1/", "not a url"] {
-        let world = World::new().await;
-        world.desire_task("t", url).await;
-        world.fail_task("t").await;
-        world.carry_out([Effect::CallBack(task_guid("t"))]).await;
-        assert_eq!(world.task_state("t"), Some(TaskState::Resolving), "{url}");
-        assert_eq!(world.metrics.callback_failures.get(), 1, "{url}");
-    }
-}
-
-#[tokio::test]
-async fn only_a_completed_task_is_reported() {
-    let world = World::new().await;
-    let mut peer = Peer::new([Reply::Status(200)]).await;
-    world.desire_task("t", &format!("http://{}/", peer.address)).await;
-    world.carry_out([Effect::CallBack(task_guid("t")), Effect::CallBack(task_guid("unknown"))]).await;
-    assert_eq!((peer.rest().len(), world.task_state("t")), (0, Some(TaskState::Pending)));
-
-    world.fail_task("t").await;
-    world.carry_out([Effect::CallBack(task_guid("t")), Effect::CallBack(task_guid("t"))]).await;
-    assert_eq!((peer.rest().len(), world.task_state("t")), (1, None), "two passes make one call");
-}
-
-#[tokio::test]
-async fn https_receivers_get_our_certificate() {
-    let pki = Pki::new();
-    let mut world = World::new().await;
-    world.config.callback_tls = Some(pki.files("bbs"));
-    let mut peer = Peer::with_tls([Reply::Status(200)], &pki).await;
-    world.desire_task("t", &format!("https://{}/", peer.address)).await;
-    world.fail_task("t").await;
-    world.carry_out([Effect::CallBack(task_guid("t"))]).await;
-    assert_eq!((peer.lines(), world.task_state("t")), (vec!["POST /".to_owned()], None));
 }
 
 #[tokio::test]

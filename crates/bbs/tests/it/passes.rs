@@ -71,6 +71,7 @@ async fn two_passes_never_run_at_once_and_any_number_of_wishes_is_one_more() {
         clock: passes.clone(),
         metrics: metrics.clone(),
         timing: Timing { converge_interval: Duration::from_secs(3600), ..Timing::default() },
+        callback_give_up: Duration::from_secs(3600),
         wake: wake.clone(),
         guard: Arc::new(ArcSwap::from_pointee(bbs::migrate::Guard::of_known("id"))),
     };

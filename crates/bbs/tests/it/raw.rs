@@ -79,3 +79,8 @@ pub(crate) fn request(method: &str, path: &str, headers: &str, body: &[u8]) -> V
 pub(crate) async fn post(address: SocketAddr, path: &str, body: &[u8]) -> Reply {
     exchange(address, &request("POST", path, "", body)).await.expect("an answer")
 }
+
+/// The route with its own method.
+pub(crate) async fn call(address: SocketAddr, route: api::Route, body: &[u8]) -> Reply {
+    exchange(address, &request(route.method().as_str(), route.path(), "", body)).await.expect("an answer")
+}

@@ -1,7 +1,6 @@
-//! The surface: fifty paths, their methods, and what every answer looks like before anybody looks into its message.
+//! The surface: all paths, their methods, and what every answer looks like before anybody looks into its message.
 
 use api::Route;
-use api::routes::Method;
 
 use crate::harness::Server;
 use crate::raw::{self, Reply};
@@ -19,7 +18,7 @@ fn streams() -> impl Iterator<Item = Route> {
 }
 
 fn ignores_its_body(route: Route) -> bool {
-    matches!(route, Route::Ping | Route::Domains | Route::Cells | Route::TaskEventStream | Route::TaskEventStreamR0)
+    route.request().is_none()
 }
 
 fn check_shape(route: Route, reply: &Reply) {
@@ -34,7 +33,7 @@ fn check_shape(route: Route, reply: &Reply) {
 async fn every_call_answers_with_protobuf_and_its_length() {
     let server = Server::start().await;
     for route in messages() {
-        check_shape(route, &raw::post(server.ready.api, route.path(), b"").await);
+        check_shape(route, &raw::call(server.ready.api, route, b"").await);
     }
     let ping = raw::post(server.ready.api, "/v1/ping", b"\xff\xff this is not read").await;
     assert_eq!(ping.body, [0x08, 0x01]);
@@ -53,7 +52,7 @@ async fn a_body_that_is_no_message_is_told_so_in_a_200() {
         ("an endless varint", b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"),
     ] {
         for route in messages().filter(|route| !ignores_its_body(*route)) {
-            let reply = raw::post(server.ready.api, route.path(), body).await;
+            let reply = raw::call(server.ready.api, route, body).await;
             check_shape(route, &reply);
             let keeps = matches!(
                 route,
@@ -70,7 +69,7 @@ async fn unknown_paths_are_404() {
     let server = Server::start().await;
     let mut paths: Vec<String> = Route::ALL.iter().map(|route| format!("{}/", route.path())).collect();
     paths.extend(
-        ["/", "/v1", "/v1/ping.r1", "/V1/ping", "//v1/ping", "/v1/desired_lrps/list", "/v1/tasks/list.r1", "/v2/ping"]
+        ["/", "/v1", "/v1/ping.r1", "/V1/ping", "//v1/ping", "/v1/cells/list", "/v1/tasks/list.r4", "/v2/ping"]
             .map(Into::into),
     );
     for path in paths {
@@ -83,16 +82,18 @@ async fn unknown_paths_are_404() {
 }
 
 #[tokio::test]
-async fn known_paths_with_another_method_are_405_and_name_the_right_one() {
+async fn known_paths_with_another_method_are_405_and_name_the_right_ones() {
     let server = Server::start().await;
     for route in Route::ALL {
-        let wrong = if route.method() == Method::Get { "POST" } else { "GET" };
-        for method in [wrong, "PUT", "DELETE"] {
+        let allowed = Route::allow(route.path()).unwrap();
+        for method in ["GET", "POST", "PUT", "DELETE"].into_iter().filter(|method| !allowed.contains(method)) {
             let reply = raw::exchange(server.ready.api, &raw::request(method, route.path(), "", b"")).await.unwrap();
             assert_eq!((reply.status, reply.text()), (405, "Method Not Allowed\n"), "{method} {route}");
-            assert_eq!(reply.header("allow"), Some(route.method().as_str()), "{route}");
+            assert_eq!(reply.header("allow"), Some(allowed), "{route}");
         }
     }
+    let both = raw::exchange(server.ready.api, &raw::request("PUT", "/v1/cells/list.r1", "", b"")).await.unwrap();
+    assert_eq!(both.header("allow"), Some("GET, POST"));
 }
 
 #[tokio::test]

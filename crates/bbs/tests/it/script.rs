@@ -5,8 +5,9 @@
 
 use std::fmt::Write;
 
+use api::Route;
 use api::client::{Client, Evacuation, EventStream};
-use api::models::{CompleteTaskRequest, DesiredLrp, DesiredLrpUpdate};
+use api::models::{ActualLrpLifecycleResponse, CompleteTaskRequest, DesiredLrp, DesiredLrpUpdate, EvacuationResponse};
 use bbs::commands::Effect;
 use expect_test::Expect;
 
@@ -226,7 +227,11 @@ async fn actual(client: &Client, call: &str, (guid, index): (&str, i32), rest: &
     match (call, rest) {
         ("claim", [by]) => verdict(client.claim_actual_lrp(guid, index, instance(by)).await),
         ("start", [by]) => verdict(client.start_actual_lrp(samples::start(guid, index, by)).await),
-        ("start-r0", [by]) => verdict(client.start_actual_lrp_r0(samples::start(guid, index, by)).await),
+        ("start-r0", [by]) => {
+            let call =
+                client.call::<ActualLrpLifecycleResponse>(Route::StartActualLrpR0, samples::start(guid, index, by));
+            verdict(call.await)
+        }
         ("start", [by, "unroutable"]) => {
             let request =
                 api::models::StartActualLrpRequest { routable: Some(false), ..samples::start(guid, index, by) };
@@ -249,7 +254,10 @@ async fn actual(client: &Client, call: &str, (guid, index): (&str, i32), rest: &
             kept(client.evacuate_running_actual_lrp(samples::evacuate_running(guid, index, by)).await)
         }
         ("evacuate-running-r0", [by]) => {
-            kept(client.evacuate_running_actual_lrp_r0(samples::evacuate_running(guid, index, by)).await)
+            let request = samples::evacuate_running(guid, index, by);
+            let answer = client.call::<EvacuationResponse>(Route::EvacuateRunningActualLrpR0, request).await;
+            let keep_container = answer.as_ref().is_ok_and(|answer| answer.keep_container);
+            kept(Evacuation { keep_container, outcome: answer.map(|_| ()) })
         }
         ("remove-evacuating", [by]) => verdict(client.remove_evacuating_actual_lrp(key, instance(by)).await),
         _ => panic!("no such call: {call} {guid}/{index} {rest:?}"),

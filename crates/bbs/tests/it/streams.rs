@@ -1,8 +1,10 @@
 //! Event streams: framing, filters, order, and how they end.
 
 use std::collections::BTreeMap;
+use std::net::TcpListener;
 
-use api::client::Subscription;
+use api::Route;
+use api::client::{Client, ClientConfig, Feed, FeedItem, Retry, Subscription};
 use api::event::EventPayload;
 use api::models::{DesiredLrp, DesiredLrpUpdate, EnvironmentVariable};
 use base64::Engine;
@@ -11,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use crate::assembled::{Assembled, Parts};
-use crate::harness::{Server, until};
+use crate::harness::{PATIENCE, Server, until};
 use crate::{narrate, raw, samples};
 
 async fn open(address: std::net::SocketAddr, method: &str, path: &str, headers: &str, body: &[u8]) -> TcpStream {
@@ -53,8 +55,8 @@ async fn the_oldest_streams_show_the_oldest_shape() {
     let server = Server::start().await;
     let client = server.client();
     let mut streams = [
-        client.subscribe_to_events_r0(Default::default()).await.unwrap(),
-        client.subscribe_to_instance_events_r0(Default::default()).await.unwrap(),
+        client.subscribe(Route::EventStreamR0, Default::default()).await.unwrap(),
+        client.subscribe(Route::LrpInstanceEventStreamR0, Default::default()).await.unwrap(),
     ];
     let lrp = DesiredLrp { start_timeout_ms: 90_500, ..samples::lrp("p", 0) };
     client.desire_lrp(lrp).await.unwrap();
@@ -63,7 +65,7 @@ async fn the_oldest_streams_show_the_oldest_shape() {
         let shown = created.desired_lrp.unwrap();
         assert_eq!((shown.start_timeout_ms, shown.deprecated_start_timeout_s), (90_500, 90));
     }
-    let mut tasks = client.subscribe_to_task_events_r0(Default::default()).await.unwrap();
+    let mut tasks = client.subscribe(Route::TaskEventStreamR0, Default::default()).await.unwrap();
     client.desire_task("t", "d", samples::task()).await.unwrap();
     assert_eq!(tasks.next().await.unwrap().unwrap().name, "task_created");
 }
@@ -245,4 +247,41 @@ async fn an_id_that_is_not_ours_is_ignored() {
     client.desire_task("t", "d", samples::task()).await.unwrap();
     let first = raw::read_until(&mut stream, "\n\n").await;
     assert!(first.contains("event: task_created"), "{first}");
+}
+
+/// What a feed says of the desired LRPs that come and go; a gap is a star.
+async fn next_guid(feed: &mut Feed) -> String {
+    let item = tokio::time::timeout(PATIENCE, feed.next()).await.expect("something comes").unwrap();
+    match item {
+        FeedItem::Event(event) => match event.payload {
+            EventPayload::DesiredLrpCreated(created) => created.desired_lrp.unwrap().process_guid,
+            other => panic!("{other:?}"),
+        },
+        FeedItem::Gap(_) => "*".to_owned(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_feed_outlives_its_server_and_misses_nothing() {
+    let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (nobody, address) = (free(), free());
+    let server = Server::with(|config| config.listen = address).await;
+    let urls = vec![format!("http://{nobody}"), format!("http://{address}")];
+    let client = Client::new(ClientConfig { urls, retry: Retry::forever(), ..ClientConfig::new("") }).unwrap();
+    let mut feed = client.follow_instance_events("").await.unwrap();
+    client.desire_lrp(samples::lrp("before", 0)).await.unwrap();
+    assert_eq!(next_guid(&mut feed).await, "before");
+
+    let server = server.restart().await;
+    client.desire_lrp(samples::lrp("after", 0)).await.unwrap();
+    assert_eq!(next_guid(&mut feed).await, "after", "nothing was lost, so there is no gap");
+
+    // A feed comes back when it is asked. What happened meanwhile, and is forgotten since another restart, is a gap.
+    let server = server.restart().await;
+    server.client().desire_lrp(samples::lrp("unseen", 0)).await.unwrap();
+    let server = server.restart().await;
+    assert_eq!(next_guid(&mut feed).await, "*");
+    client.desire_lrp(samples::lrp("later", 0)).await.unwrap();
+    assert_eq!(next_guid(&mut feed).await, "later");
+    server.stop().await;
 }

@@ -250,28 +250,32 @@ async fn convergence_moves_tasks_on() {
             advance 1790
             hear cell-1
             converge: ok
-                task     task_removed lost Completed failed: cell disappeared before completion
                 then auction task waits
+                then call back lost
             advance 11
             hear cell-1
             converge: ok
                 task     task_changed waits Pending -> waits Completed failed: not started within time limit
+                then call back lost
             tasks:
                 kept Running on cell-1
+                lost Completed failed: cell disappeared before completion
                 waits Completed failed: not started within time limit
             advance 130
             hear cell-1
             converge: ok
                 task     task_removed waits Completed failed: not started within time limit
+                then call back lost
             tasks:
                 kept Running on cell-1
+                lost Completed failed: cell disappeared before completion
         "#]],
     )
     .await;
 }
 
 #[tokio::test]
-async fn a_callback_that_did_not_get_through_is_tried_again_and_given_up() {
+async fn a_callback_is_asked_for_until_the_task_is_deleted_or_given_up() {
     check(
         Show::Events,
         "
@@ -283,10 +287,12 @@ async fn a_callback_that_did_not_get_through_is_tried_again_and_given_up() {
         converge
         advance 2
         converge
-        resolving t
         advance 31
         converge
         advance 60
+        converge
+        tasks
+        advance 86400
         converge
         tasks
         ",
@@ -305,17 +311,18 @@ async fn a_callback_that_did_not_get_through_is_tried_again_and_given_up() {
             converge: ok
             advance 2
             converge: ok
-                task     task_changed t Resolving result: done -> t Completed result: done
                 then call back t
-            resolving t: ok
-                task     task_changed t Completed result: done -> t Resolving result: done
             advance 31
             converge: ok
-                task     task_changed t Resolving result: done -> t Completed result: done
                 then call back t
             advance 60
             converge: ok
-                task     task_removed t Completed result: done
+                then call back t
+            tasks:
+                t Resolving result: done
+            advance 86400
+            converge: ok
+                task     task_removed t Resolving result: done
             tasks: none
         "#]],
     )

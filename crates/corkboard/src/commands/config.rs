@@ -3,19 +3,18 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use bbs::config::{Config, Encryption, Finalization, Mode, RotationMode, Standby, Start, Store};
+use bbs::config::{CallbackBody, Config, Encryption, Finalization, Mode, RotationMode, Standby, Start, Store};
 use store::seal::KeyName;
 
-use crate::config;
+use crate::config::{self, Account};
 use crate::duration::show;
 use crate::failure::Failure;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Check a configuration file and everything it names; starts nothing
-    #[command(
-        after_help = "Examples:\n  corkboard config check board.toml\n\nExit code 0 and a summary, or 3 and every problem found."
-    )]
+    #[command(after_help = "Examples:\n  corkboard config check board.toml\n  \
+            corkboard config check bbs.json --store /var/vcap/store/bbs/board\n\nExit code 0 and a summary, or 3 and every problem found.")]
     Check(Check),
     /// Print a configuration file with every key and its default
     #[command(after_help = "Examples:\n  corkboard config example > board.toml")]
@@ -24,19 +23,40 @@ pub(crate) enum ConfigCommand {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Check {
-    /// The file, in TOML
+    /// The file, in TOML, or that of Diego's own BBS
     file: PathBuf,
+    /// Where the records are kept, as for `corkboard bbs`
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
 }
 
 /// The text for stdout.
 pub(crate) fn run(command: ConfigCommand) -> Result<String, Failure> {
     match command {
-        ConfigCommand::Check(Check { file }) => {
-            let config = config::load(&file)?;
-            Ok(format!("{}: no problems\n{}", file.display(), summary(&config)))
+        ConfigCommand::Check(Check { file, store }) => {
+            let (config, account) = config::File::read(&file)?.check(store.as_deref())?;
+            let told = account.as_ref().map(told).unwrap_or_default();
+            Ok(format!("{}: no problems\n{}{told}", file.display(), summary(&config)))
         }
         ConfigCommand::Example => Ok(config::EXAMPLE.to_owned()),
     }
+}
+
+/// What became of the keys of Diego's file.
+fn told(account: &Account) -> String {
+    let listed = |keys: Vec<String>| if keys.is_empty() { "none".to_owned() } else { keys.join(", ") };
+    let used = listed(account.used.iter().map(ToString::to_string).collect());
+    let ignored = listed(account.ignored.iter().map(|(key, why)| format!("{key} ({why})")).collect());
+    let unknown = listed(account.unknown.iter().map(|key| key.escape_debug().to_string()).collect());
+    let mut text = format!(
+        "This is a file of Diego's BBS. Its {} database is not touched.\n  \
+         used        {used}\n  ignored     {ignored}\n  unknown     {unknown}\n",
+        account.database
+    );
+    for remark in &account.remarks {
+        let _ = writeln!(text, "Note: {remark}.");
+    }
+    text
 }
 
 /// What somebody who is about to start a server wants to see once more.
@@ -68,6 +88,12 @@ fn summary(config: &Config) -> String {
     ];
     if let Store::Etcd(options) = &config.store {
         lines.extend([("lease", lease(options)), ("standby", standby(config.standby).to_owned())]);
+    }
+    if let Some(locket) = &config.locket {
+        lines.push(("locket", format!("{}, as {}", locket.address, locket.owner)));
+    }
+    if outbound.callback_body == CallbackBody::Full {
+        lines.push(("callbacks", "how a task ended; it is deleted when the receiver has answered".to_owned()));
     }
     lines.iter().fold(String::new(), |mut text, (name, value)| {
         let _ = writeln!(text, "  {name:<11} {value}");

@@ -5,11 +5,12 @@
 
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use api::client::TlsFiles;
 use bbs::config::{
-    Config, Encryption, Finalization, KeySource, Limits, Migration, Mode, Outbound, Standby, Start, Store, Timing,
+    CallbackBody, Config, Encryption, Finalization, KeySource, Limits, Migration, Mode, Outbound, Standby, Start,
+    Store, Timing,
 };
 use toml::{Spanned, Value};
 use url::Url;
@@ -26,13 +27,14 @@ pub(crate) const DEFAULT_LISTEN: SocketAddr =
 pub(crate) const DEFAULT_HEALTH: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8890);
 const DEFAULT_NODE: &str = "board";
-const DEFAULT_TASK_RETRIES: i32 = 3;
+pub(super) const DEFAULT_TASK_RETRIES: i32 = 3;
 /// What is added to the path of the store to name the copy of its identity.
 const IDENTITY_SUFFIX: &str = ".identity";
 
 const STANDBYS: &[(&str, Standby)] = &[("closed", Standby::Closed), ("redirect", Standby::Redirect)];
 const MODES: &[(&str, Mode)] = &[("online", Mode::Online), ("read-only", Mode::ReadOnly), ("offline", Mode::Offline)];
 const STARTS: &[(&str, Start)] = &[("auto", Start::Auto), ("manual", Start::Manual)];
+const BODIES: &[(&str, CallbackBody)] = &[("guid", CallbackBody::Guid), ("full", CallbackBody::Full)];
 const FINALIZATIONS: &[(&str, Finalization)] = &[("auto", Finalization::Auto), ("manual", Finalization::Manual)];
 
 impl TryFrom<RawConfig> for Config {
@@ -98,6 +100,7 @@ impl Reader {
         if is_shared && raw.node.is_none() {
             self.note("node", "is missing; every node that uses the same etcd needs a name of its own");
         }
+        let has_name = raw.node.is_some();
         let node = self.or("node", raw.node, DEFAULT_NODE.to_owned(), text);
         let listen = self.or("listen", raw.listen, DEFAULT_LISTEN, address);
         let health = self.or("health", raw.health, DEFAULT_HEALTH, address);
@@ -114,6 +117,7 @@ impl Reader {
         self.auctioneer(raw.auctioneer.unwrap_or_default(), &mut outbound);
         let cells_file = self.cells(raw.cells.unwrap_or_default(), &mut outbound);
         self.callbacks(raw.callbacks.unwrap_or_default(), tls.as_ref(), &mut outbound);
+        let locket = self.locket(raw.locket, has_name.then_some(&node));
 
         if !has_tls_table && !listen.ip().is_loopback() {
             let what = format!(
@@ -152,7 +156,7 @@ impl Reader {
             encryption: None,
             newest: NEWEST,
             rollback_on_drain_to,
-            locket: None,
+            locket,
             api_version: api::version::CURRENT,
         })
     }
@@ -188,15 +192,13 @@ impl Reader {
         if is_given {
             return given;
         }
-        let Some(name) = store_dir.file_name() else {
+        let beside = identity_beside(store_dir);
+        if beside.is_none() {
             let what = "is missing, and the store's directory has no name to make a default from; expected a file outside \
                         of that directory";
             self.note("identity", what);
-            return None;
-        };
-        let mut name = name.to_owned();
-        name.push(IDENTITY_SUFFIX);
-        Some(store_dir.with_file_name(name))
+        }
+        beside
     }
 
     fn migration(&mut self, raw: RawMigration) -> (Migration, Option<u64>) {
@@ -305,12 +307,15 @@ impl Reader {
     /// Callbacks go to consumers that know this server by the certificate of its API, so that is the default identity.
     fn callbacks(&mut self, raw: RawCallbacks, of_api: Option<&TlsFiles>, outbound: &mut Outbound) {
         self.refuse_unknown("callbacks.", RawCallbacks::KEYS, &raw.unknown);
+        outbound.callback_body =
+            self.or("callbacks.body", raw.body, outbound.callback_body, |value| word(value, BODIES));
+        outbound.callback_give_up = self.or("callbacks.give_up", raw.give_up, outbound.callback_give_up, duration);
         outbound.callback_workers = self.or("callbacks.workers", raw.workers, outbound.callback_workers, count);
         outbound.callback_tls = self.tls_files("callbacks", raw.ca, raw.cert, raw.key).or_else(|| of_api.cloned());
     }
 
     /// Three files or none: two of them are a mistake that would otherwise show at the first handshake.
-    fn tls_files(&mut self, table: &str, ca: Raw, cert: Raw, key: Raw) -> Option<TlsFiles> {
+    pub(super) fn tls_files(&mut self, table: &str, ca: Raw, cert: Raw, key: Raw) -> Option<TlsFiles> {
         if ca.is_none() && cert.is_none() && key.is_none() {
             return None;
         }
@@ -354,7 +359,14 @@ impl Reader {
     }
 }
 
+/// `None` for a directory without a name.
+pub(super) fn identity_beside(store_dir: &Path) -> Option<PathBuf> {
+    let mut name = store_dir.file_name()?.to_owned();
+    name.push(IDENTITY_SUFFIX);
+    Some(store_dir.with_file_name(name))
+}
+
 /// Paths are appended to these URLs, and each begins with its own slash.
-fn without_slash(url: &Url) -> String {
+pub(super) fn without_slash(url: &Url) -> String {
     url.as_str().trim_end_matches('/').to_owned()
 }

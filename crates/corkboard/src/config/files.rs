@@ -57,9 +57,13 @@ pub(super) fn problems(config: &Config, places: &Places) -> Vec<Problem> {
         note("cells.file".to_owned(), format!("cannot read {}: {error}", path.display()));
     }
     let outbound = &config.outbound;
-    for (table, files) in
-        [("auctioneer", &outbound.auctioneer_tls), ("cells", &outbound.cell_tls), ("callbacks", &outbound.callback_tls)]
-    {
+    let of_locket = config.locket.as_ref().map(|locket| &locket.tls);
+    for (table, files) in [
+        ("auctioneer", outbound.auctioneer_tls.as_ref()),
+        ("cells", outbound.cell_tls.as_ref()),
+        ("callbacks", outbound.callback_tls.as_ref()),
+        ("locket", of_locket),
+    ] {
         let Some(files) = files else { continue };
         // Without files of their own callbacks use those of the API, which were checked above.
         if Some(files) == config.tls.as_ref() {

@@ -1,13 +1,16 @@
 //! The configuration file: read, understood, and checked against the disk, or refused with everything that is wrong.
 //!
 //! `raw.rs` is the file, `check.rs` and `store.rs` what it means, `values.rs` how single values are read, `files.rs` whether
-//! the files it names can be used, `encryption.rs` where the keys come from. Relative paths are taken from the folder of the configuration
+//! the files it names can be used, `encryption.rs` where the keys come from, `diego/` how the file of Diego's own BBS is
+//! read instead. Relative paths are taken from the folder of the configuration
 //! file, so that it does not matter where the server is started. There is no second source: the environment changes nothing
 //! but the keys that the file says are there.
 
 mod check;
+mod diego;
 mod encryption;
 mod files;
+mod locket;
 mod raw;
 mod store;
 mod values;
@@ -25,9 +28,12 @@ use api::client::TlsFiles;
 use bbs::config::{Config, Encryption, KeySource, Store};
 use check::Checked;
 pub(crate) use check::{DEFAULT_HEALTH, DEFAULT_LISTEN};
+pub(crate) use diego::Account;
 use encryption::KeySpec;
 pub(crate) use raw::{RawConfig, RawEncryption, RawKeys, RawMigration, RawStore};
 use zeroize::Zeroizing;
+
+use crate::logging::lager::Shape;
 
 /// A file with every key and its default. `config example` prints it, and a test checks that it is true.
 pub(crate) const EXAMPLE: &str = include_str!("example.toml");
@@ -67,6 +73,11 @@ pub(crate) enum ConfigError {
         #[source]
         source: io::Error,
     },
+    #[error(
+        "--store is for the configuration file of Diego's BBS, and {} is one of Corkboard's own: its table [store] says where \
+         the records are. Nothing was started", path.display()
+    )]
+    StoreTwice { path: PathBuf },
     #[error("{}", Listing(path, findings))]
     Wrong { path: PathBuf, findings: Vec<Finding> },
 }
@@ -80,13 +91,63 @@ pub(crate) struct Finding {
 
 /// Reads and checks a file, the files that it names included.
 pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
-    // The text may hold a key.
-    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-    let text = Zeroizing::new(text);
-    let wrong = |findings| ConfigError::Wrong { path: path.to_owned(), findings };
-    let raw: RawConfig = toml::from_str(&text).map_err(|error| wrong(vec![syntax(&text, &error)]))?;
+    File::read(path)?.check(None).map(|checked| checked.0)
+}
+
+/// A file that was read, and not yet checked. Which of the two formats it has is told by its content: Diego's is an object of
+/// JSON, which no file of ours can be.
+pub(crate) struct File {
+    path: PathBuf,
+    /// It may hold a key.
+    text: Zeroizing<String>,
+    diego: Option<diego::Document>,
+}
+
+impl File {
+    pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
+        let path = path.to_owned();
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => Zeroizing::new(text),
+            Err(source) => return Err(ConfigError::Read { path, source }),
+        };
+        let diego = match diego::Document::parse(&text) {
+            Ok(diego) => diego,
+            Err(finding) => return Err(ConfigError::Wrong { path, findings: vec![finding] }),
+        };
+        Ok(Self { path, text, diego })
+    }
+
+    pub(crate) fn is_diego(&self) -> bool {
+        self.diego.is_some()
+    }
+
+    /// How the log shall look, if the file says it.
+    pub(crate) fn shape(&self) -> Option<Shape> {
+        self.diego.as_ref().map(|diego| diego.shape(&self.text))
+    }
+
+    /// `store` is the directory of the records, where it does not stand in the file. A file of Diego's comes with an account
+    /// of what became of its keys.
+    pub(crate) fn check(&self, store: Option<&Path>) -> Result<(Config, Option<Account>), ConfigError> {
+        let path = self.path.clone();
+        match &self.diego {
+            Some(diego) => match diego.check(&self.text, &self.path, store) {
+                Ok((config, account)) => Ok((config, Some(account))),
+                Err(problems) => Err(ConfigError::Wrong { path, findings: located(&self.text, problems) }),
+            },
+            None if store.is_some() => Err(ConfigError::StoreTwice { path }),
+            None => match check_own(&self.text, &self.path) {
+                Ok(config) => Ok((config, None)),
+                Err(findings) => Err(ConfigError::Wrong { path, findings }),
+            },
+        }
+    }
+}
+
+fn check_own(text: &str, path: &Path) -> Result<Config, Vec<Finding>> {
+    let raw: RawConfig = toml::from_str(text).map_err(|error| vec![syntax(text, &error)])?;
     let Checked { mut config, places, keys, password_file } =
-        check::check(raw).map_err(|problems| wrong(located(&text, problems.0)))?;
+        check::check(raw).map_err(|problems| located(text, problems.0))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     take_paths_from(folder, &mut config);
     let mut problems = files::problems(&config, &places);
@@ -95,7 +156,7 @@ pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
         match read_keys(&keys, path) {
             Ok(keyring) => {
                 let again = path.to_owned();
-                let source = KeySource::new(move || reload_keys(&again));
+                let source = KeySource::new(move || reload_keys(&again, None));
                 config.encryption = Some(Encryption { keyring, rotation: keys.rotation, source });
             }
             Err(found) => problems.extend(encryption::problems(found, &places)),
@@ -107,7 +168,7 @@ pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
             Err(what) => problems.extend(encryption::problems(vec![("store.password_file".to_owned(), what)], &places)),
         }
     }
-    if problems.is_empty() { Ok(config) } else { Err(wrong(located(&text, problems))) }
+    if problems.is_empty() { Ok(config) } else { Err(located(text, problems)) }
 }
 
 fn read_keys(keys: &KeySpec, path: &Path) -> Result<Arc<Keyring>, Vec<(String, String)>> {
@@ -120,8 +181,8 @@ fn read_keys(keys: &KeySpec, path: &Path) -> Result<Arc<Keyring>, Vec<(String, S
 }
 
 /// For a server that runs: the keys that the file names now, if all of the file is right.
-fn reload_keys(path: &Path) -> Result<Arc<Keyring>, String> {
-    let config = load(path).map_err(|error| error.to_string())?;
+fn reload_keys(path: &Path, store: Option<&Path>) -> Result<Arc<Keyring>, String> {
+    let (config, _) = File::read(path).and_then(|file| file.check(store)).map_err(|error| error.to_string())?;
     let keys = config.encryption.ok_or_else(|| format!("{} has no table [encryption] any more", path.display()))?;
     Ok(keys.keyring)
 }
@@ -129,7 +190,8 @@ fn reload_keys(path: &Path) -> Result<Arc<Keyring>, String> {
 fn take_paths_from(folder: &Path, config: &mut Config) {
     let outbound = &mut config.outbound;
     let tables = [&mut config.tls, &mut outbound.auctioneer_tls, &mut outbound.cell_tls, &mut outbound.callback_tls];
-    let tls = tables.into_iter().flatten().flat_map(|TlsFiles { ca, cert, key, .. }| [ca, cert, key]);
+    let of_locket = config.locket.as_mut().map(|locket| &mut locket.tls);
+    let tls = tables.into_iter().flatten().chain(of_locket).flat_map(|TlsFiles { ca, cert, key, .. }| [ca, cert, key]);
     let of_store: Vec<&mut PathBuf> = match &mut config.store {
         Store::Embedded { dir } => vec![dir],
         Store::Etcd(Options { tls: Some(files), .. }) => {
@@ -209,6 +271,7 @@ mod tests {
             ("auctioneer", raw::RawAuctioneer::KEYS),
             ("cells", raw::RawCells::KEYS),
             ("callbacks", raw::RawCallbacks::KEYS),
+            ("locket", raw::RawLocket::KEYS),
             ("migration", RawMigration::KEYS),
             ("encryption", &["active", "mode", "records_per_s_max"]),
         ];

@@ -75,7 +75,7 @@ raw_table! {
     RawConfig: node listen health advertise max_task_retries identity standby;
     store = RawStore tls = RawTls timing = RawTiming limits = RawLimits
     auctioneer = RawAuctioneer cells = RawCells callbacks = RawCallbacks migration = RawMigration
-    encryption = RawEncryption
+    encryption = RawEncryption locket = RawLocket
 }
 raw_table! { RawStore: engine dir endpoints prefix lease user password_file compact ca cert key; }
 raw_table! { RawTls: ca cert key; }
@@ -88,7 +88,9 @@ raw_table! {
 }
 raw_table! { RawAuctioneer: url require_tls ca cert key; }
 raw_table! { RawCells: file require_tls workers ca cert key; }
-raw_table! { RawCallbacks: workers ca cert key; }
+raw_table! { RawCallbacks: body give_up workers ca cert key; }
+raw_table! { RawLocket: address ca cert key owner keepalive_time keepalive_timeout; }
+
 /// The keys by name; which names there are is up to the operator.
 #[derive(Default)]
 pub(crate) struct RawKeys(pub(crate) BTreeMap<Spanned<String>, Spanned<Value>>);

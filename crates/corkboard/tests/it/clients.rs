@@ -7,7 +7,7 @@ use expect_test::{Expect, expect};
 use tempfile::TempDir;
 
 use crate::operator::{Line, Operator};
-use crate::program::Server;
+use crate::program::{Server, run};
 
 const CLIENTS: &str = "GET /corkboard/v1/clients";
 const STATUS: &str = "GET /corkboard/v1/migration";
@@ -137,6 +137,16 @@ fn finalizing_warns_or_refuses() {
         < POST /corkboard/v1/migration/finalize {"require_clients":true,"version":2}
     "#]],
     );
+}
+
+#[test]
+fn of_several_addresses_the_one_that_serves_is_used() {
+    let server = Server::start(TempDir::new().unwrap(), "http", "", &[]);
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let several = format!("http://{nobody},{}", server.flags[1]);
+    assert_eq!(run(&["--bbsURL", &several, "domains"]).code, 0);
+    let outcome = run(&["--bbsURL", &format!("http://{nobody}"), "domains"]);
+    assert_eq!(outcome.code, 5, "{outcome:?}");
 }
 
 #[test]

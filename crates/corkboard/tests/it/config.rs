@@ -1,6 +1,7 @@
 //! `config check`: from a file to the exact words about it.
 
 mod etcd;
+mod locket;
 
 use expect_test::{Expect, expect};
 
@@ -133,7 +134,7 @@ fn one_mistake_each() {
         "nodes = \"a\"\n",
         "",
         expect![[r#"
-            board.toml:1: nodes: is not a key; expected one of node, listen, health, advertise, max_task_retries, identity, standby, store, tls, timing, limits, auctioneer, cells, callbacks, migration, encryption
+            board.toml:1: nodes: is not a key; expected one of node, listen, health, advertise, max_task_retries, identity, standby, store, tls, timing, limits, auctioneer, cells, callbacks, migration, encryption, locket
             1 problem; nothing was started
         "#]],
     );
@@ -435,6 +436,8 @@ fn the_example_passes_as_it_is_and_with_tls_filled_in() {
     let with_tls = example
         .replace("listen = \"127.0.0.1:8889\"", "listen = \"0.0.0.0:8889\"")
         .replace("# [tls]", "[tls]")
+        .replace("# [locket]", "[locket]")
+        .replace("# address", "address")
         .replace("# ca = \"tls/ca.crt\"", "ca = \"ca.crt\"")
         .replace("# cert = \"tls/board.crt\"", "cert = \"server.crt\"")
         .replace("# key = \"tls/board.key\"", "key = \"server.key\"")

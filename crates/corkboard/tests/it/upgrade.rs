@@ -11,6 +11,7 @@ mod former;
 mod forward;
 pub(crate) mod load;
 mod refusal;
+mod revisions;
 pub(crate) mod site;
 mod spoiled;
 

@@ -1,4 +1,8 @@
-//! The task pass: expire, fail, demote, prune, call back again, auction again.
+//! The task pass: expire, fail, demote, prune, call back again, give up, auction again.
+//!
+//! A task that ended and whose end somebody wants to hear of stays until that was heard, or until it is given up. It also stays
+//! `Resolving` once it is, because only then can whoever heard of it delete it. Whether it is time to call again is not decided
+//! here: a pass asks for every such task, and whoever calls keeps to its pauses.
 
 use crate::converge::Cells;
 use crate::{CellId, Nanos, Task, TaskGuid, TaskState};
@@ -13,6 +17,8 @@ pub struct Timing {
     pub expire_pending_ns: Nanos,
     pub expire_completed_ns: Nanos,
     pub kick_ns: Nanos,
+    /// For tasks whose end is reported: how long that is tried. Never shorter than `expire_completed_ns`.
+    pub give_up_ns: Nanos,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +31,7 @@ pub enum Decision {
     Auction {
         guid: TaskGuid,
     },
-    /// Resolving for too long: completed again, so that the callback is tried again.
+    /// Resolving for too long, and nobody is to be told: completed again.
     Demote {
         guid: TaskGuid,
         seen_updated_ns: Nanos,
@@ -35,6 +41,11 @@ pub enum Decision {
     },
     CallBack {
         guid: TaskGuid,
+    },
+    /// Nobody took the report in time; the task goes without it.
+    GiveUp {
+        guid: TaskGuid,
+        seen_first_completed_ns: Nanos,
     },
 }
 
@@ -84,10 +95,16 @@ fn decide(task: &Task, cells: &Cells, timing: Timing, now_ns: Nanos, plan: &mut 
         }
         TaskState::Resolving if !older_than(task.updated_ns, timing.kick_ns) => {}
         TaskState::Resolving | TaskState::Completed => {
-            if task.state == TaskState::Resolving {
+            let reported = !task.definition.completion_callback_url.is_empty();
+            if task.state == TaskState::Resolving && !reported {
                 plan.decisions.push(Decision::Demote { guid: guid.clone(), seen_updated_ns: task.updated_ns });
             }
-            if older_than(task.first_completed_ns, timing.expire_completed_ns) {
+            let give_up_ns = timing.give_up_ns.max(timing.expire_completed_ns);
+            if reported && older_than(task.first_completed_ns, give_up_ns) {
+                plan.pruned += 1;
+                let seen_first_completed_ns = task.first_completed_ns;
+                plan.decisions.push(Decision::GiveUp { guid, seen_first_completed_ns });
+            } else if !reported && older_than(task.first_completed_ns, timing.expire_completed_ns) {
                 plan.pruned += 1;
                 plan.decisions.push(Decision::Prune { guid });
             } else if older_than(task.updated_ns, timing.kick_ns) {
@@ -113,6 +130,7 @@ mod tests {
         expire_pending_ns: 1800 * NANOS_PER_SECOND,
         expire_completed_ns: 120 * NANOS_PER_SECOND,
         kick_ns: 30 * NANOS_PER_SECOND,
+        give_up_ns: 3600 * NANOS_PER_SECOND,
     };
 
     /// Ages in nanoseconds before now.
@@ -153,10 +171,14 @@ mod tests {
             }
             Decision::Prune { .. } => "prune".to_owned(),
             Decision::CallBack { .. } => "call back".to_owned(),
+            Decision::GiveUp { seen_first_completed_ns, .. } => {
+                assert_eq!(*seen_first_completed_ns, task.first_completed_ns, "{name}");
+                "give up".to_owned()
+            }
         });
         let decisions = decisions.collect::<Vec<_>>().join(", then ");
         let decisions = if decisions.is_empty() { "-" } else { &decisions };
-        writeln!(table, "{name:<62} kicked {} pruned {}  {decisions}", plan.kicked, plan.pruned).unwrap();
+        writeln!(table, "{name:<71} kicked {} pruned {}  {decisions}", plan.kicked, plan.pruned).unwrap();
     }
 
     #[test]
@@ -190,7 +212,33 @@ mod tests {
                 }
             }
         }
+        for state in [Resolving, Completed] {
+            for (updated, updated_text) in [(s(30), "30 s"), (s(30) + 1, "30 s and 1 ns")] {
+                for (completed, completed_text) in [(s(121), "121 s"), (s(3600), "1 h"), (s(3600) + 1, "1 h and 1 ns")]
+                {
+                    let ages = Ages { created: s(9999), updated, completed };
+                    let name = format!("{state}, reported, updated {updated_text}, completed {completed_text} ago");
+                    print(&name, &reported(task(state, None, &ages)), &live, &mut table);
+                }
+            }
+        }
         expect_file!["tasks.golden"].assert_eq(&table);
+    }
+
+    fn reported(task: Task) -> Task {
+        let url = "http://receiver".to_owned();
+        let definition = TaskDefinition { completion_callback_url: url, ..TaskDefinition::clone(&task.definition) };
+        Task { definition: definition.into(), ..task }
+    }
+
+    #[test]
+    fn nobody_is_given_up_before_a_task_without_a_receiver_would_expire() {
+        let ages = Ages { created: 0, updated: 0, completed: TIMING.expire_completed_ns };
+        let hasty = Timing { give_up_ns: 0, ..TIMING };
+        let plan = |task: &Task| plan([task], &Cells::Unknown, hasty, NOW_NS).pruned;
+        assert_eq!(plan(&reported(task(TaskState::Completed, None, &ages))), 0);
+        let ages = Ages { completed: TIMING.expire_completed_ns + 1, ..ages };
+        assert_eq!(plan(&reported(task(TaskState::Completed, None, &ages))), 1);
     }
 
     #[test]

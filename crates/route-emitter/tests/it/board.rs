@@ -11,6 +11,7 @@ use api::models::{
     ActualLrpNetInfo, DesiredLrPsRequest, DesiredLrPsResponse, DesiredLrp, DomainsResponse, EventsByCellId,
     ModificationTag, PortMapping, ProtoRoutes,
 };
+use api::routes::Method;
 use api::{Route, decode, encode};
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -133,7 +134,7 @@ async fn serve(
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
         return Ok(response);
     }
-    let answer = match Route::find(&path) {
+    let answer = match Route::find(Method::Post, &path) {
         Some(Route::Domains) => encode(DomainsResponse { domains: state.domains.clone(), ..Default::default() }),
         Some(Route::ActualLrps) => {
             let wanted: ActualLrPsRequest = decode(&body).unwrap();

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use api::client::{Client, ClientConfig};
+use api::client::{Client, ClientConfig, Retry};
 use api::registry::bus::{Bus, InProcess, Message};
 use api::registry::{ROUTER, RegistryMessage, RouterStart};
 use corkboard_route_emitter::config::Config;
@@ -102,8 +102,7 @@ impl World {
     ) -> Self {
         let board = Board::start().await;
         fill(&board);
-        let url = format!("http://{}", board.address);
-        let client = ClientConfig { url, tls: None, timeout: Some(Duration::from_secs(5)), trace_id: None };
+        let client = ClientConfig { retry: Retry::once(), ..ClientConfig::new(format!("http://{}", board.address)) };
         let client = Client::new(client).unwrap();
         let heard = Heard::on(bus.as_ref()).await;
         let metrics = Arc::new(Metrics::new());

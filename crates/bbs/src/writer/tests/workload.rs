@@ -174,8 +174,12 @@ fn tasks_end(_: &Board, _: Nanos) -> Vec<Scripted> {
 
 fn tasks_are_cleared(board: &Board, now_ns: Nanos) -> Vec<Scripted> {
     let second_ns = NANOS_PER_SECOND;
-    let timing =
-        tasks::Timing { expire_pending_ns: 400 * second_ns, expire_completed_ns: 200 * second_ns, kick_ns: second_ns };
+    let timing = tasks::Timing {
+        expire_pending_ns: 400 * second_ns,
+        expire_completed_ns: 200 * second_ns,
+        kick_ns: second_ns,
+        give_up_ns: 300 * second_ns,
+    };
     let all = board.tasks.values().map(|entry| &*entry.task);
     let decisions = tasks::plan(all, &live(&["b"]), timing, now_ns).decisions;
     assert!(decisions.len() > 4, "the script leaves something to do for convergence: {decisions:?}");

@@ -1,6 +1,7 @@
 //! The other end of an outbound call: a small server that writes down what it hears and answers as it was told.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 
 use api::client::tls::{self, TlsFiles};
@@ -24,6 +25,10 @@ const HEARD_MAX: usize = 1024;
 pub(crate) enum Reply {
     Status(u16),
     MovedTo(u16, String),
+    /// Answers 503 and asks to be left alone for so many seconds.
+    Later(u64),
+    /// Answers with the status that is there at that time.
+    AsSet(Arc<AtomicU16>),
     /// Ends the connection instead of answering.
     HangUp,
     Never,
@@ -148,6 +153,12 @@ async fn answer(request: Request<Incoming>, script: Arc<Script>) -> Result<Respo
             response.headers_mut().insert("location", location.parse().unwrap());
             Ok(response)
         }
+        Reply::Later(seconds) => {
+            let mut response = status(503);
+            response.headers_mut().insert("retry-after", seconds.into());
+            Ok(response)
+        }
+        Reply::AsSet(set) => Ok(status(set.load(Ordering::SeqCst))),
         Reply::HangUp => Err("hung up"),
         Reply::Never => std::future::pending().await,
         Reply::Gate(gate) => {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use api::client::{Client, ClientConfig, Question, TlsFiles};
+use api::client::{Client, ClientConfig, Question, Retry, TlsFiles};
 use rig::etcd::{Cluster, Options};
 use rig::proxy::Proxy;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -163,7 +163,9 @@ impl Nodes {
             key: file("client.key"),
             skip_verify: false,
         });
-        Client::new(ClientConfig { url: self.url(at), tls, timeout: Some(timeout), trace_id: None }).unwrap()
+        // A redirect is an answer here: what a node says is held against that node.
+        let retry = Retry { redirects_max: 0, ..Retry::once() };
+        Client::new(ClientConfig { tls, retry, ..ClientConfig::once(self.url(at), Some(timeout)) }).unwrap()
     }
 
     /// One for each node.
@@ -356,7 +358,7 @@ impl Nodes {
             return None;
         }
         let url = self.health_url(at);
-        let config = ClientConfig { url, tls: None, timeout: Some(STATUS_TIMEOUT), trace_id: None };
+        let config = ClientConfig::once(url, Some(STATUS_TIMEOUT));
         let document = Client::new(config).unwrap().ask(&Question::get(path, &[])).await.ok()?;
         String::from_utf8(document.to_vec()).ok()
     }

@@ -38,7 +38,7 @@ impl Server {
             panic!("the server did not start ({status}):\n{}", std::fs::read_to_string(log).unwrap());
         };
         // The rest of the greeting is short and stays in the pipe.
-        let config = ClientConfig { url, tls: None, timeout: Some(CALL_TIMEOUT), trace_id: None };
+        let config = ClientConfig::once(url, Some(CALL_TIMEOUT));
         Self { child, client: Client::new(config).unwrap() }
     }
 

@@ -193,7 +193,7 @@ impl Asker {
 
     /// In which phase a node is; nothing if it is not there.
     fn phase(&self, at: usize) -> Option<String> {
-        let config = ClientConfig { url: self.health[at].clone(), tls: None, timeout: Some(TIMEOUT), trace_id: None };
+        let config = ClientConfig::once(&self.health[at], Some(TIMEOUT));
         let client = Client::new(config).unwrap();
         let document = self.runtime.block_on(client.ask(&Question::get("/status", &[]))).ok()?;
         let status: Value = serde_json::from_slice(&document).unwrap();

@@ -76,6 +76,10 @@ impl Site {
         Self { dir: TempDir::new().unwrap(), api: free_port(), health: free_port(), lives, child: None }
     }
 
+    pub(crate) fn api(&self) -> SocketAddr {
+        self.api
+    }
+
     pub(crate) fn store_dir(&self) -> PathBuf {
         self.dir.path().join("board")
     }
@@ -164,7 +168,7 @@ impl Site {
 
     pub(crate) fn client(&self) -> Client {
         let url = format!("http://{}", self.api);
-        Client::new(ClientConfig { url, tls: None, timeout: Some(CALL_TIMEOUT), trace_id: None }).unwrap()
+        Client::new(ClientConfig::once(url, Some(CALL_TIMEOUT))).unwrap()
     }
 
     /// A command of the newest release, about this server.
@@ -228,7 +232,7 @@ impl Site {
 
     async fn passed(&self) -> u64 {
         let url = format!("http://{}", self.health);
-        let config = ClientConfig { url, tls: None, timeout: Some(CALL_TIMEOUT), trace_id: None };
+        let config = ClientConfig::once(url, Some(CALL_TIMEOUT));
         let metrics = Client::new(config).unwrap().ask(&Question::get("/metrics", &[])).await.unwrap();
         let metrics = String::from_utf8(metrics.to_vec()).unwrap();
         let line = metrics.lines().find(|line| line.contains("convergence_lrp_runs_total ")).unwrap();
