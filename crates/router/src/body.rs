@@ -102,8 +102,14 @@ impl Body {
         Self(Kind::Text(Full::new(text.into())))
     }
 
-    pub(crate) fn relay(body: Incoming, sender: Sender, in_flight: InFlight, limit: Duration, idle_max: usize) -> Self {
-        let mut relay = Relay { body: Patient::new(body, limit), sender: Some(sender), in_flight, idle_max };
+    pub(crate) fn relay(
+        body: Incoming,
+        sender: Option<Sender>,
+        in_flight: InFlight,
+        limit: Duration,
+        idle_max: usize,
+    ) -> Self {
+        let mut relay = Relay { body: Patient::new(body, limit), sender, in_flight, idle_max };
         if relay.body.body.is_end_stream() {
             relay.give_back();
         }

@@ -151,15 +151,15 @@ impl Proxy {
     async fn attempt(&self, errand: &mut Errand, endpoint: &Arc<Endpoint>, client: &Client) -> Attempt {
         let in_flight = InFlight::new(Arc::clone(endpoint));
         loop {
-            let (mut sender, reused) = match self.connection(errand, endpoint).await {
+            let (sender, reused) = match self.connection(errand, endpoint).await {
                 Ok(connection) => connection,
                 Err(failure) => return Attempt::Again(failure),
             };
             let Some(upload) = errand.upload.take() else {
                 return Attempt::Failed(Failure::Endpoint { reason: "the request was consumed" });
             };
-            let sent = sender.try_send_request(errand.request(upload, endpoint));
-            let Ok(sent) = timeout(self.config.limits.backend_timeout, sent).await else {
+            let sent = upstream::send(sender, errand.request(upload, endpoint));
+            let Ok((sent, sender)) = timeout(self.config.limits.backend_timeout, sent).await else {
                 self.metrics.backend_failed("timeout");
                 return Attempt::Failed(Failure::Timeout);
             };
@@ -217,7 +217,7 @@ impl Proxy {
         &self,
         errand: &mut Errand,
         mut response: Response<Incoming>,
-        sender: Sender,
+        sender: Option<Sender>,
         in_flight: InFlight,
         client: &Client,
     ) -> Response<Body> {
@@ -228,7 +228,7 @@ impl Proxy {
             let far = hyper::upgrade::on(&mut response);
             let place = Arc::clone(&client.place);
             self.metrics.upgrades.inc();
-            tokio::spawn(tunnel::run(near, far, limits.upgrade_idle_timeout, (in_flight, place, sender)));
+            tokio::spawn(tunnel::run(near, far, limits.upgrade_idle_timeout, (in_flight, place)));
             let (head, _) = response.into_parts();
             return Response::from_parts(head, Body::text(String::new()));
         }

@@ -7,7 +7,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hyper::client::conn::http1;
+use hyper::body::Incoming;
+use hyper::client::conn::{TrySendError, http1};
+use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -81,6 +83,37 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S) ->
         }
     });
     Ok(sender)
+}
+
+type Sent = Result<Response<Incoming>, TrySendError<Request<Upload>>>;
+
+/// Sends a request, and gives the connection back if it is still there.
+///
+/// A request that is handed over at the very moment the connection ends can stay in its queue, where nobody looks any more,
+/// for as long as we hold the other end. So the end of the connection is watched, and then our end is let go of: the request
+/// comes back with an error, or the answer that was already there.
+pub(crate) async fn send(mut sender: Sender, request: Request<Upload>) -> (Sent, Option<Sender>) {
+    let sent = sender.try_send_request(request);
+    tokio::pin!(sent);
+    let answered = tokio::select! {
+        biased;
+        answered = &mut sent => Some(answered),
+        () = ended(&mut sender) => None,
+    };
+    match answered {
+        Some(answered) => (answered, Some(sender)),
+        None => {
+            drop(sender);
+            (sent.await, None)
+        }
+    }
+}
+
+async fn ended(sender: &mut Sender) {
+    if sender.ready().await.is_ok() {
+        // It would take another request, so it has answered this one.
+        std::future::pending::<()>().await;
+    }
 }
 
 /// Connections that wait.
