@@ -16,6 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
@@ -49,10 +50,14 @@ pub struct Target {
 pub struct Pool {
     target: Target,
     /// The most recently used at the back.
-    idle: Mutex<VecDeque<(Instant, Connection)>>,
+    idle: Mutex<VecDeque<(Instant, Sender)>>,
 }
 
-pub type Connection = SendRequest<Full<Bytes>>;
+type Sender = SendRequest<Full<Bytes>>;
+
+/// A connection whose answer is being read. It is `None` inside if it ended as soon as it had answered.
+#[derive(Debug)]
+pub struct Connection(Option<Sender>);
 
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,8 +93,8 @@ impl Pool {
                 continue;
             }
             sent.store(true, Ordering::Relaxed);
-            match connection.try_send_request(request).await {
-                Ok(response) => return Ok((response, connection)),
+            match exchange(connection, request).await {
+                Ok(answered) => return Ok(answered),
                 Err(mut refused) => match refused.take_message() {
                     Some(unsent) => {
                         sent.store(false, Ordering::Relaxed);
@@ -99,17 +104,14 @@ impl Pool {
                 },
             }
         }
-        let mut connection = self.open().await?;
+        let connection = self.open().await?;
         sent.store(true, Ordering::Relaxed);
-        let response = connection.send_request(request).await.map_err(Failure::from_error)?;
-        Ok((response, connection))
+        exchange(connection, request).await.map_err(|refused| Failure::from_error(refused.into_error()))
     }
 
     /// Gives a connection back after its answer was read to the end.
     pub fn put(&self, connection: Connection) {
-        if connection.is_closed() {
-            return;
-        }
+        let Some(connection) = connection.0.filter(|connection| !connection.is_closed()) else { return };
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() == IDLE_MAX {
             idle.pop_front();
@@ -117,7 +119,7 @@ impl Pool {
         idle.push_back((Instant::now(), connection));
     }
 
-    fn take(&self) -> Option<Connection> {
+    fn take(&self) -> Option<Sender> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         while idle.front().is_some_and(|(since, _)| since.elapsed() > IDLE_TIMEOUT) {
             idle.pop_front();
@@ -126,11 +128,11 @@ impl Pool {
         std::iter::from_fn(|| idle.pop_back()).map(|(_, connection)| connection).find(|it| !it.is_closed())
     }
 
-    async fn open(&self) -> Result<Connection, Failure> {
+    async fn open(&self) -> Result<Sender, Failure> {
         tokio::time::timeout(DIAL_TIMEOUT, self.dial()).await.unwrap_or_else(|_| Err(Failure::timeout()))
     }
 
-    async fn dial(&self) -> Result<Connection, Failure> {
+    async fn dial(&self) -> Result<Sender, Failure> {
         let stream = self.connect().await?;
         // Small requests must not wait for more to come. Failing to say so costs time, not correctness.
         let _ = stream.set_nodelay(true);
@@ -160,7 +162,39 @@ impl Pool {
     }
 }
 
-async fn start<S>(stream: S) -> Result<Connection, Failure>
+/// Sends a request and waits for the head of its answer.
+///
+/// A request that is handed over at the very moment its connection ends can stay in the queue of that connection, where nobody
+/// looks any more, for as long as we hold the other end. So the end is watched, and then our end is let go of: the request comes
+/// back with an error, or with the answer that was there already.
+async fn exchange(
+    mut connection: Sender,
+    request: Request,
+) -> Result<(hyper::Response<Incoming>, Connection), TrySendError<Request>> {
+    let answer = connection.try_send_request(request);
+    tokio::pin!(answer);
+    let answered = tokio::select! {
+        biased;
+        answered = &mut answer => Some(answered),
+        () = ended(&mut connection) => None,
+    };
+    match answered {
+        Some(answered) => Ok((answered?, Connection(Some(connection)))),
+        None => {
+            drop(connection);
+            Ok((answer.await?, Connection(None)))
+        }
+    }
+}
+
+async fn ended(connection: &mut Sender) {
+    if connection.ready().await.is_ok() {
+        // It would take another request, so the answer to this one is there.
+        std::future::pending::<()>().await;
+    }
+}
+
+async fn start<S>(stream: S) -> Result<Sender, Failure>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

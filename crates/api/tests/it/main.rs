@@ -13,5 +13,6 @@ mod events;
 mod every_route;
 mod feed;
 mod operator;
+mod races;
 mod server;
 mod tls;

@@ -1,35 +1,15 @@
 //! Desired LRPs as they are read back: revisions, derived views, and what an update leaves alone.
 
-use api::models::image_layer::{DigestAlgorithm, MediaType, Type};
 use api::models::{
     CachedDependency, DesiredLrPsRequest, DesiredLrPsResponse, DesiredLrp, DesiredLrpByProcessGuidRequest,
-    DesiredLrpResponse, DesiredLrpUpdate, ImageLayer, MetricTagValue, SharedDevice, TaskByGuidRequest, TaskDefinition,
+    DesiredLrpResponse, DesiredLrpUpdate, MetricTagValue, SharedDevice, TaskByGuidRequest, TaskDefinition,
     TaskResponse, TasksRequest, TasksResponse, UpdateDesiredLrpRequest, VolumeMount,
 };
 use api::{Route, encode};
 
 use crate::harness::{Server, verdict};
+use crate::revisions::samples::layers;
 use crate::{raw, samples};
-
-fn layer(name: &str, kind: Type, digest: Option<(DigestAlgorithm, &str)>) -> ImageLayer {
-    ImageLayer {
-        name: name.into(),
-        url: format!("http://{name}"),
-        destination_path: format!("/{name}"),
-        layer_type: kind.into(),
-        media_type: MediaType::Tgz.into(),
-        digest_algorithm: digest.map_or(0, |(algorithm, _)| algorithm.into()),
-        digest_value: digest.map_or(String::new(), |(_, value)| value.into()),
-    }
-}
-
-fn layers() -> Vec<ImageLayer> {
-    vec![
-        layer("s", Type::Shared, None),
-        layer("s2", Type::Shared, Some((DigestAlgorithm::Sha256, "abc"))),
-        layer("e", Type::Exclusive, Some((DigestAlgorithm::Sha512, "def"))),
-    ]
-}
 
 fn whole() -> DesiredLrp {
     DesiredLrp {

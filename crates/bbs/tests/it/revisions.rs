@@ -2,7 +2,7 @@
 
 mod bytes;
 mod halves;
-mod samples;
+pub(crate) mod samples;
 
 use api::models::{
     CellPresence, DesireLrpRequest, DesireTaskRequest, DesiredLrPsRequest, DesiredLrPsResponse, DesiredLrp,

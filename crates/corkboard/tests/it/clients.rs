@@ -1,27 +1,15 @@
 //! `clients`, and what finalizing says about them: what is asked, what is printed, and how it ends; and the same with a real
 //! server.
 
-use std::fmt::Write as _;
-
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use tempfile::TempDir;
 
-use crate::operator::{Line, Operator};
+use crate::operator::check;
 use crate::program::{Server, run};
 
 const CLIENTS: &str = "GET /corkboard/v1/clients";
 const STATUS: &str = "GET /corkboard/v1/migration";
 const FINALIZE: &str = "POST /corkboard/v1/migration/finalize";
-
-fn check(script: &[Line<'_>], args: &[&str], expected: &Expect) {
-    let operator = Operator::new(script);
-    let outcome = operator.call(args);
-    let mut text = format!("{}{}= {}\n", outcome.stdout, outcome.stderr, outcome.code);
-    for question in operator.heard() {
-        writeln!(text, "< {question}").unwrap();
-    }
-    expected.assert_eq(&text.replace(&operator.url, "URL"));
-}
 
 /// The moments lie in the future, so that the time since then is nothing.
 fn list(clients: &str) -> String {

@@ -7,29 +7,17 @@ mod secrets;
 mod site;
 mod spoiled;
 
-use std::fmt::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 
 use expect_test::{Expect, expect};
 
-use crate::operator::{Line, Operator};
+use crate::operator::{Line, Operator, check};
 use crate::program::{finish, program, run, utf8};
 use crate::terminal::Terminal;
 
 const STATUS: &str = "GET /corkboard/v1/keys";
 const ROTATE: &str = "POST /corkboard/v1/keys/rotate";
 const VERIFY: &str = "POST /corkboard/v1/keys/verify";
-
-/// One command against one script: its output, its exit code, and what the server heard.
-fn check(script: &[Line<'_>], args: &[&str], expected: &Expect) {
-    let operator = Operator::new(script);
-    let outcome = operator.call(args);
-    let mut text = format!("{}{}= {}\n", outcome.stdout, outcome.stderr, outcome.code);
-    for question in operator.heard() {
-        writeln!(text, "< {question}").unwrap();
-    }
-    expected.assert_eq(&text.replace(&operator.url, "URL"));
-}
 
 fn status(state: &str, members: &str) -> String {
     let marker = if state == "settled" { r#""B""# } else { "null" };

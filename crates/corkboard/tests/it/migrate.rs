@@ -2,26 +2,13 @@
 
 mod steer;
 
-use std::fmt::Write as _;
+use expect_test::expect;
 
-use expect_test::{Expect, expect};
-
-use crate::operator::{GONE, Line, Operator};
+use crate::operator::{GONE, Operator, check};
 use crate::program::{finish, program, run};
 use crate::terminal::Terminal;
 
 const STATUS: &str = "GET /corkboard/v1/migration";
-
-/// One command against one script: its output, its exit code, and what the server heard.
-fn check(script: &[Line<'_>], args: &[&str], expected: &Expect) {
-    let operator = Operator::new(script);
-    let outcome = operator.call(args);
-    let mut text = format!("{}{}= {}\n", outcome.stdout, outcome.stderr, outcome.code);
-    for question in operator.heard() {
-        writeln!(text, "< {question}").unwrap();
-    }
-    expected.assert_eq(&text.replace(&operator.url, "URL"));
-}
 
 /// A status with the usual versions.
 fn status(state: &str, members: &str) -> String {

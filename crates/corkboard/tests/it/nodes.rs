@@ -1,27 +1,15 @@
 //! `nodes`: what is asked, what is printed, and how it ends; and the same with real nodes on a real etcd.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use crate::operator::{Line, Operator};
+use crate::operator::{Operator, check};
 use crate::program::{Background, Outcome, finish, program, run, utf8};
 
 const NODES: &str = "GET /corkboard/v1/nodes";
-
-/// One command against one script: its output, its exit code, and what the server heard.
-fn check(script: &[Line<'_>], args: &[&str], expected: &Expect) {
-    let operator = Operator::new(script);
-    let outcome = operator.call(args);
-    let mut text = format!("{}{}= {}\n", outcome.stdout, outcome.stderr, outcome.code);
-    for question in operator.heard() {
-        writeln!(text, "< {question}").unwrap();
-    }
-    expected.assert_eq(&text.replace(&operator.url, "URL"));
-}
 
 /// The moments lie in the future, so that the time since then is nothing.
 fn node(name: &str, is_master: bool, phase: &str, members: &str) -> String {

@@ -6,6 +6,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
+use expect_test::Expect;
+
 use crate::program::{Outcome, finish, program};
 
 /// A question such as `GET /corkboard/v1/migration`, the status of the answer, and its body.
@@ -95,4 +97,15 @@ fn serve(stream: &TcpStream, script: &Mutex<Vec<Answers>>, heard: &Mutex<Vec<Str
     let mut stream = stream;
     stream.write_all(&[head.into_bytes(), body].concat()).unwrap();
     true
+}
+
+/// One command against one script: its output, its exit code, and what the server heard.
+pub(crate) fn check(script: &[Line<'_>], args: &[&str], expected: &Expect) {
+    let operator = Operator::new(script);
+    let outcome = operator.call(args);
+    let mut text = format!("{}{}= {}\n", outcome.stdout, outcome.stderr, outcome.code);
+    for question in operator.heard() {
+        text.push_str(&format!("< {question}\n"));
+    }
+    expected.assert_eq(&text.replace(&operator.url, "URL"));
 }

@@ -53,7 +53,8 @@ fn layer(name: &str, kind: Type, digest: Option<(DigestAlgorithm, &str)>) -> Ima
     }
 }
 
-fn layers() -> Vec<ImageLayer> {
+/// Two that are shared, one of them with a digest, and one that is exclusive.
+pub(crate) fn layers() -> Vec<ImageLayer> {
     vec![
         layer("s", Type::Shared, None),
         layer("s2", Type::Shared, Some((DigestAlgorithm::Sha256, "abc"))),
