@@ -29,8 +29,10 @@ const DEBIAN_PACKAGES: &[(&str, &str)] = &[
     ("python3", "an independent implementation of sealed records is compared with ours"),
     ("etcd-server", "the store on etcd, its elections and its failures are tested against real clusters"),
     ("etcd-client", "its etcdctl looks into those clusters from outside"),
+    ("nats-server", "what routers are told goes through a real message bus, which is restarted under them"),
     ("iproute2", "networks are cut in namespaces of their own"),
     ("faketime", "the wall clocks of servers jump while they run"),
+    ("runc", "containers of cells are run by it, or by crun where that works"),
 ];
 
 /// What to do about one missing thing.

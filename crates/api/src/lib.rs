@@ -7,8 +7,10 @@
 //! Start with [`routes`] for the list of calls, then [`mod@decode`] for how bytes come in and out. [`revision`] holds
 //! the older shapes of the newest messages, [`json`] the shapes that operators see, [`client`] the calls themselves.
 //! [`locket`] is the other protocol of the platform: who holds a lock, and which cells are there.
+//! [`registry`] is what route emitters and routers say to each other.
 //! What the fields mean is in `docs/formats/api.md`; what a value must satisfy is in [`validate`].
 
+pub mod cell;
 pub mod client;
 pub mod convert;
 pub mod decode;
@@ -16,6 +18,8 @@ pub mod errors;
 pub mod event;
 pub mod json;
 pub mod locket;
+pub mod registry;
+pub mod rep;
 pub mod revision;
 pub mod routes;
 pub mod sse;

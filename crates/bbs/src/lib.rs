@@ -32,6 +32,7 @@ pub mod outbound;
 mod pace;
 pub mod phase;
 pub mod server;
+pub mod shelf;
 pub mod status;
 pub mod writer;
 

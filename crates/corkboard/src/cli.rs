@@ -24,7 +24,7 @@ use crate::console::{Console, JsonFlag};
 use crate::failure::{CommandError, EXIT_DEPOSED, EXIT_KEYS, EXIT_SHUT_DOWN, EXIT_USAGE, Failure};
 use crate::output::{FormatFlags, Output};
 use crate::reach::{Address, Origin, ReachFlags, Remote, health_client};
-use crate::{logging, server};
+use crate::{locket, logging, server};
 
 /// Corkboard: the state server of a container scheduler, speaking the protocol of Diego's BBS
 #[derive(Debug, Parser)]
@@ -64,6 +64,11 @@ enum Command {
         turn"
     ))]
     Bbs(server::Bbs),
+    /// Serve locks and presences, as Diego's Locket does, from the store of a board in etcd
+    #[command(
+        after_help = "Examples:\n  corkboard locket --config board.toml\n  corkboard locket --config board.toml --listen 10.0.0.5:8891"
+    )]
+    Locket(locket::Locket),
     /// Check or print a configuration file
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -249,6 +254,10 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             let file = args.file()?;
             logging::start(file.shape())?;
             many_threads()?.block_on(server::serve(args, file))
+        }
+        Command::Locket(args) => {
+            logging::start(None)?;
+            many_threads()?.block_on(locket::serve(args))
         }
         Command::Config(command) => print(&config::run(command)?),
         Command::Completions { shell } => {

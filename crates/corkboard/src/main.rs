@@ -15,6 +15,7 @@ mod console;
 mod data_version;
 mod duration;
 mod failure;
+mod locket;
 mod logging;
 mod output;
 mod reach;

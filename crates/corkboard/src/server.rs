@@ -244,7 +244,7 @@ fn refuse_huge_pages() {
 }
 
 /// Completes at the first signal, and from then on watches for the second.
-fn stop_signal() -> io::Result<impl Future<Output = ()> + Send + 'static> {
+pub(crate) fn stop_signal() -> io::Result<impl Future<Output = ()> + Send + 'static> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let (first, stop) = oneshot::channel();

@@ -47,6 +47,9 @@ pub enum Refusal {
     TooLong { what: &'static str, chars: usize, max: usize },
     #[error("too-many-resources: there are {RESOURCES_MAX} already")]
     Full,
+    /// Nobody knows who holds it at the moment: the place where that is written does not answer.
+    #[error("unavailable: {0}")]
+    Unavailable(String),
 }
 
 impl Refusal {
@@ -57,6 +60,7 @@ impl Refusal {
             Self::Collision => Code::AlreadyExists,
             Self::TooLong { .. } => Code::Unknown,
             Self::Full => Code::ResourceExhausted,
+            Self::Unavailable(_) => Code::Unavailable,
         }
     }
 }
@@ -88,28 +92,21 @@ impl Book {
     /// Takes a key, or keeps it. Value, kind and time limit become what this request says: a lock may turn into a presence.
     pub fn lock(&mut self, asked: Option<Asked>, ttl_s: i64, now_ns: u64) -> Result<(), Refusal> {
         self.expire(now_ns);
-        let asked = asked.ok_or(Refusal::NoResource)?;
-        let kind = kind_of(asked.type_code)?;
-        let ttl_s = u64::try_from(ttl_s).ok().filter(|ttl_s| *ttl_s > 0).ok_or(Refusal::Ttl)?;
-        if asked.owner.is_empty() {
-            return Err(Refusal::Owner);
-        }
-        let held = self.rows.get(&asked.key);
-        if held.is_some_and(|held| held.owner != asked.owner) {
+        let (Resource { key, owner, value, kind }, ttl_s) = understood(asked, ttl_s)?;
+        let held = self.rows.get(&key);
+        if held.is_some_and(|held| held.owner != owner) {
             return Err(Refusal::Collision);
         }
-        check_length("key", &asked.key, KEY_CHARS_MAX)?;
-        check_length("owner", &asked.owner, OWNER_CHARS_MAX)?;
-        check_length("value", &asked.value, VALUE_CHARS_MAX)?;
+        check_lengths(&key, &owner, &value)?;
         if held.is_none() && self.rows.len() >= RESOURCES_MAX {
             return Err(Refusal::Full);
         }
         let expires_ns = now_ns.saturating_add(ttl_s.saturating_mul(NANOS_PER_SECOND));
-        let row = Row { owner: asked.owner, value: asked.value, kind, expires_ns };
-        if let Some(before) = self.rows.insert(asked.key.clone(), row) {
-            self.ends.remove(&(before.expires_ns, asked.key.clone()));
+        let row = Row { owner, value, kind, expires_ns };
+        if let Some(before) = self.rows.insert(key.clone(), row) {
+            self.ends.remove(&(before.expires_ns, key.clone()));
         }
-        self.ends.insert((expires_ns, asked.key));
+        self.ends.insert((expires_ns, key));
         Ok(())
     }
 
@@ -161,8 +158,23 @@ impl Row {
     }
 }
 
+/// What a request to lock wants, and for how many seconds, if it wants anything that there is. Who holds the key is asked next, and
+/// only then [whether it fits](check_lengths).
+pub fn understood(asked: Option<Asked>, ttl_s: i64) -> Result<(Resource, u64), Refusal> {
+    let Asked { key, owner, value, type_code, .. } = asked.ok_or(Refusal::NoResource)?;
+    let kind = kind_of(type_code)?;
+    let ttl_s = u64::try_from(ttl_s).ok().filter(|ttl_s| *ttl_s > 0).ok_or(Refusal::Ttl)?;
+    if owner.is_empty() { Err(Refusal::Owner) } else { Ok((Resource { key, owner, value, kind }, ttl_s)) }
+}
+
+pub fn check_lengths(key: &str, owner: &str, value: &str) -> Result<(), Refusal> {
+    check_length("key", key, KEY_CHARS_MAX)?;
+    check_length("owner", owner, OWNER_CHARS_MAX)?;
+    check_length("value", value, VALUE_CHARS_MAX)
+}
+
 /// The old field with the name of the type is not looked at.
-fn kind_of(type_code: i32) -> Result<Kind, Refusal> {
+pub fn kind_of(type_code: i32) -> Result<Kind, Refusal> {
     [Kind::Lock, Kind::Presence].into_iter().find(|kind| i32::from(kind.code()) == type_code).ok_or(Refusal::Type)
 }
 

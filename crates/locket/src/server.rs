@@ -22,7 +22,8 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tonic::codegen::Service;
 
-use crate::service::Desk;
+use crate::keeper::Keeper;
+use crate::service::Counter;
 
 /// Every client keeps one connection; there are as many clients as cells and then some.
 pub const CONNECTIONS_MAX: usize = 16_384;
@@ -57,7 +58,7 @@ pub enum ServeError {
 /// Serves until `stop` resolves. `ready` is told the address.
 pub async fn serve(
     config: Config,
-    desk: Desk,
+    keeper: Arc<dyn Keeper>,
     stop: impl Future<Output = ()> + Send,
     ready: impl FnOnce(SocketAddr) + Send,
 ) -> Result<(), ServeError> {
@@ -71,8 +72,8 @@ pub async fn serve(
     let acceptor = TlsAcceptor::from(Arc::new(tls));
     tokio::select! {
         () = stop => {}
-        () = accept(listener, acceptor, &desk, &mut connections, stopped) => {}
-        () = desk.clone().sweep() => {}
+        () = accept(listener, acceptor, &keeper, &mut connections, stopped) => {}
+        () = keeper.look_after() => {}
     }
     stopping.send_replace(true);
     let drained = timeout(DRAIN_LIMIT, async { while connections.join_next().await.is_some() {} }).await;
@@ -85,7 +86,7 @@ pub async fn serve(
 async fn accept(
     listener: TcpListener,
     acceptor: TlsAcceptor,
-    desk: &Desk,
+    keeper: &Arc<dyn Keeper>,
     connections: &mut JoinSet<()>,
     stop: watch::Receiver<bool>,
 ) {
@@ -101,15 +102,20 @@ async fn accept(
         };
         while connections.try_join_next().is_some() {}
         let Ok(place) = places.clone().try_acquire_owned() else { continue };
-        let (acceptor, desk, stop) = (acceptor.clone(), desk.clone(), stop.clone());
+        let (acceptor, keeper, stop) = (acceptor.clone(), keeper.clone(), stop.clone());
         connections.spawn(async move {
-            connection(stream, acceptor, desk, stop).await;
+            connection(stream, acceptor, keeper, stop).await;
             drop(place);
         });
     }
 }
 
-async fn connection(stream: TcpStream, acceptor: TlsAcceptor, desk: Desk, mut stop: watch::Receiver<bool>) {
+async fn connection(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    keeper: Arc<dyn Keeper>,
+    mut stop: watch::Receiver<bool>,
+) {
     let _ = stream.set_nodelay(true);
     let stream = tokio::select! {
         _ = stop.wait_for(|stop| *stop) => return,
@@ -122,7 +128,7 @@ async fn connection(stream: TcpStream, acceptor: TlsAcceptor, desk: Desk, mut st
     if stream.get_ref().1.alpn_protocol() != Some(HTTP2) {
         return tracing::debug!("a client does not speak HTTP/2");
     }
-    let locket = LocketServer::new(desk).max_decoding_message_size(REQUEST_BYTES_MAX);
+    let locket = LocketServer::new(Counter(keeper)).max_decoding_message_size(REQUEST_BYTES_MAX);
     let service = service_fn(move |request: Request<Incoming>| locket.clone().call(request));
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())

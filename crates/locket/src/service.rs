@@ -1,59 +1,22 @@
-//! Locket's service over the book: messages in, messages and codes out.
-//!
-//! The book is a value behind a mutex that is held for one call and never across a wait. Whoever puts the book somewhere else
-//! changes this file and [`crate::book`], and nothing that clients see.
+//! Locket's service over a keeper: messages in, messages and codes out.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use api::locket::proto::locket_server::Locket;
 use api::locket::proto::{
     self, FetchAllRequest, FetchAllResponse, FetchRequest, FetchResponse, LockRequest, LockResponse, ReleaseRequest,
     ReleaseResponse,
 };
-use tokio::time::Instant;
 use tonic::{Request, Response, Status};
 
-use crate::book::{Book, Refusal, Resource};
+use crate::book::{Refusal, Resource};
+use crate::keeper::Keeper;
 
-/// Nobody sees what has expired anyway; this is for memory and for the log.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
-
-/// The book with the clock that it is kept by. Clones share it, so it can outlive a server.
 #[derive(Clone, Debug)]
-pub struct Desk {
-    book: Arc<Mutex<Book>>,
-    opened: Instant,
-}
+pub(crate) struct Counter(pub(crate) Arc<dyn Keeper>);
 
-impl Default for Desk {
-    fn default() -> Self {
-        Self { book: Arc::default(), opened: Instant::now() }
-    }
-}
-
-impl Desk {
-    /// The book without what has expired, and what time it is in it.
-    fn book(&self) -> (MutexGuard<'_, Book>, u64) {
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        let now_ns = u64::try_from(self.opened.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        for gone in book.expire(now_ns) {
-            tracing::info!(key = gone.key, owner = gone.owner, kind = gone.kind.name(), "expired");
-        }
-        (book, now_ns)
-    }
-
-    /// Forgets what has expired when nobody asks for anything, for ever.
-    pub(crate) async fn sweep(self) {
-        loop {
-            drop(self.book());
-            tokio::time::sleep(SWEEP_EVERY).await;
-        }
-    }
-}
-
-fn status(refusal: &Refusal) -> Status {
-    Status::new(refusal.code(), refusal.to_string())
+fn answer<T>(outcome: Result<T, Refusal>) -> Result<Response<T>, Status> {
+    outcome.map(Response::new).map_err(|refusal| Status::new(refusal.code(), refusal.to_string()))
 }
 
 fn wire(resource: Resource) -> proto::Resource {
@@ -67,39 +30,23 @@ fn wire(resource: Resource) -> proto::Resource {
 }
 
 #[tonic::async_trait]
-impl Locket for Desk {
+impl Locket for Counter {
     async fn lock(&self, request: Request<LockRequest>) -> Result<Response<LockResponse>, Status> {
         let LockRequest { resource, ttl_in_seconds } = request.into_inner();
-        let (mut book, now_ns) = self.book();
-        match book.lock(resource, ttl_in_seconds, now_ns) {
-            Ok(()) => Ok(Response::new(LockResponse {})),
-            Err(refusal) => Err(status(&refusal)),
-        }
+        answer(self.0.lock(resource, ttl_in_seconds).await.map(|()| LockResponse {}))
     }
 
     async fn release(&self, request: Request<ReleaseRequest>) -> Result<Response<ReleaseResponse>, Status> {
-        let (mut book, now_ns) = self.book();
-        match book.release(request.into_inner().resource.as_ref(), now_ns) {
-            Ok(()) => Ok(Response::new(ReleaseResponse {})),
-            Err(refusal) => Err(status(&refusal)),
-        }
+        answer(self.0.release(request.into_inner().resource).await.map(|()| ReleaseResponse {}))
     }
 
     async fn fetch(&self, request: Request<FetchRequest>) -> Result<Response<FetchResponse>, Status> {
-        let (mut book, now_ns) = self.book();
-        match book.fetch(&request.into_inner().key, now_ns) {
-            Ok(resource) => Ok(Response::new(FetchResponse { resource: Some(wire(resource)) })),
-            Err(refusal) => Err(status(&refusal)),
-        }
+        let found = self.0.fetch(request.into_inner().key).await;
+        answer(found.map(|resource| FetchResponse { resource: Some(wire(resource)) }))
     }
 
     async fn fetch_all(&self, request: Request<FetchAllRequest>) -> Result<Response<FetchAllResponse>, Status> {
-        let (mut book, now_ns) = self.book();
-        let all = book.fetch_all(request.into_inner().type_code, now_ns);
-        drop(book);
-        match all {
-            Ok(all) => Ok(Response::new(FetchAllResponse { resources: all.into_iter().map(wire).collect() })),
-            Err(refusal) => Err(status(&refusal)),
-        }
+        let all = self.0.fetch_all(request.into_inner().type_code).await;
+        answer(all.map(|all| FetchAllResponse { resources: all.into_iter().map(wire).collect() }))
     }
 }

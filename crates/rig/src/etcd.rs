@@ -7,7 +7,7 @@
 //! Heartbeats and elections are two times faster than etcd's own, so that a lost leader costs a test about a second.
 
 mod ctl;
-mod leash;
+pub(crate) mod leash;
 
 use std::fs::{File, OpenOptions};
 use std::net::SocketAddr;

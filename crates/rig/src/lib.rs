@@ -1,4 +1,4 @@
-//! What tests and benchmarks stand on: real etcd clusters, lines that can be cut, and histories that are checked.
+//! What tests and benchmarks stand on: real etcd clusters and NATS servers, lines that can be cut, and histories that are checked.
 //!
 //! Promise: whatever is started here is a real process on loopback with ports of its own, and is gone when its value is
 //! dropped. Nothing that is shipped depends on it. A test that cannot get what it asked for panics with the reason and, for
@@ -6,6 +6,7 @@
 
 pub mod etcd;
 pub mod history;
+pub mod nats;
 pub mod netns;
 pub mod pki;
 mod port;

@@ -19,7 +19,7 @@ const WAIT_FOR_WATCHER: &str = r#"read -r word && exec "$@" </dev/null"#;
 const WATCH: &str = r#"read -r word || kill -9 "$1""#;
 
 #[derive(Debug)]
-pub(super) struct Leashed {
+pub(crate) struct Leashed {
     process: Child,
     watcher: Child,
     reaped: bool,
@@ -28,7 +28,7 @@ pub(super) struct Leashed {
 impl Leashed {
     /// Starts the program with this environment's `PATH` and nothing else of it, so that no variable of the developer's
     /// shell reaches it. All it says goes to the end of `log`.
-    pub(super) fn spawn(program: &str, arguments: &[String], log: &File) -> io::Result<Self> {
+    pub(crate) fn spawn(program: &str, arguments: &[String], log: &File) -> io::Result<Self> {
         let mut process = shell(WAIT_FOR_WATCHER, "leash")
             .arg(program)
             .args(arguments)
@@ -53,12 +53,12 @@ impl Leashed {
         Ok(leashed)
     }
 
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
 
     /// Whether the process has ended by itself.
-    pub(super) fn has_ended(&mut self) -> bool {
+    pub(crate) fn has_ended(&mut self) -> bool {
         if !self.reaped && matches!(self.process.try_wait(), Ok(Some(_))) {
             self.dismiss_watcher();
         }
@@ -66,7 +66,7 @@ impl Leashed {
     }
 
     /// Returns when all threads of the process stand still, or it has ended.
-    pub(super) fn freeze(&mut self) {
+    pub(crate) fn freeze(&mut self) {
         self.signal(Signal::STOP);
         if !self.has_ended() {
             // Nothing is taken from the kernel here, so a process that ends meanwhile is reaped where all are.
@@ -75,7 +75,7 @@ impl Leashed {
         }
     }
 
-    pub(super) fn thaw(&mut self) {
+    pub(crate) fn thaw(&mut self) {
         self.signal(Signal::CONT);
     }
 

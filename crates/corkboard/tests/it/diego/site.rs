@@ -81,7 +81,7 @@ fn locket(pki: &Pki) -> (Runtime, SocketAddr) {
     let config = locket::Config { listen: "127.0.0.1:0".parse().unwrap(), tls };
     let (tell, told) = oneshot::channel();
     let ready = |address| tell.send(address).unwrap();
-    runtime.spawn(locket::serve(config, locket::Desk::default(), std::future::pending(), ready));
+    runtime.spawn(locket::serve(config, std::sync::Arc::new(locket::Desk::default()), std::future::pending(), ready));
     (runtime, told.blocking_recv().unwrap())
 }
 

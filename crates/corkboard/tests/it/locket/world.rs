@@ -53,7 +53,7 @@ impl World {
             let until = async {
                 let _ = stopped.await;
             };
-            serve(config, desk, until, |address| tell.send(address).unwrap()).await.unwrap();
+            serve(config, std::sync::Arc::new(desk), until, |address| tell.send(address).unwrap()).await.unwrap();
         });
         self.address = told.blocking_recv().unwrap();
         self.running = Some((stop, running));
