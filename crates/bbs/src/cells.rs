@@ -23,7 +23,7 @@ pub const PRESENCE_TTL_NS: Nanos = 15 * model::NANOS_PER_SECOND;
 #[derive(Debug)]
 pub struct Registry {
     inner: Mutex<Inner>,
-    /// Woken when a cell appears, so that waiting work need not wait for the timer.
+    /// Woken when a cell appears, so that waiting work need not wait for the timer, and when one is found to be gone.
     changed: tokio::sync::Notify,
 }
 
@@ -72,17 +72,18 @@ impl Registry {
     /// These cells are there, all at once: whoever looks sees all of them or none. A pass between the first and the last of a
     /// list that comes in after a silence would take the last for gone.
     pub fn announce_from(&self, source: Source, cells: impl IntoIterator<Item = Cell>, ttl_ns: Nanos, now_ns: Nanos) {
-        let mut appeared = false;
         let mut inner = self.inner();
+        let before = inner.cells.len();
         inner.cells.retain(|_, said| current(said, now_ns).is_some());
+        let mut changed = inner.cells.len() < before;
         for cell in cells {
             let presence = Presence { expires_ns: now_ns.saturating_add(ttl_ns), cell: Arc::new(cell) };
             let said = inner.cells.entry(presence.cell.id.clone()).or_default();
-            appeared |= current(said, now_ns).is_none();
+            changed |= current(said, now_ns).is_none();
             said[source as usize] = Some(presence);
         }
         drop(inner);
-        if appeared {
+        if changed {
             self.changed.notify_waiters();
         }
     }
@@ -127,6 +128,8 @@ fn current(said: &[Option<Presence>; SOURCES], now_ns: Nanos) -> Option<&Arc<Cel
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
 
     fn cell(id: &str) -> Cell {
@@ -172,6 +175,18 @@ mod tests {
             registry.announce_all(cells, PRESENCE_TTL_NS, 0);
         });
         assert_eq!(registry.live(0).len(), 3);
+    }
+
+    #[test]
+    fn a_cell_that_is_gone_is_a_reason_to_look() {
+        let registry = Registry::new(0);
+        registry.announce_all([cell("a"), cell("b")], 10, 0);
+        let mut change = Box::pin(registry.changed());
+        assert!(change.as_mut().now_or_never().is_none(), "nothing happened yet");
+        registry.announce_all([cell("a")], 10, 9);
+        assert!(change.as_mut().now_or_never().is_none(), "b may still be heard");
+        registry.announce_all([cell("a")], 10, 10);
+        assert!(change.as_mut().now_or_never().is_some());
     }
 
     #[test]

@@ -33,6 +33,7 @@ use crate::migrate::open::{OpenError, Opened};
 use crate::migrate::status::Tracker;
 use crate::migrate::{Access, Migrator};
 use crate::phase::{Phase, Stage};
+use crate::shelf::Shelf;
 use crate::status::StatusSource;
 use crate::writer::{Writer, WriterParts};
 use crate::{cells_file, config, keys, migrate, nodes, outbound};
@@ -60,6 +61,8 @@ pub struct Ready {
     pub tls: bool,
     pub records: u64,
     pub quarantined: usize,
+    /// Locks and presences in the store of this server, for whoever serves them from this process.
+    pub shelf: Shelf,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -293,6 +296,7 @@ impl Start {
             tls: self.tls.is_some(),
             records: phase.progress().done,
             quarantined: board.quarantine.len(),
+            shelf: Shelf::new(store.clone()),
         };
         let begun = match &unlocked.vault {
             Some(vault) => keys::open::begin(vault, &held, &*self.clock, &self.config.node, &opened.history).await?,
@@ -305,7 +309,8 @@ impl Start {
             (false, None) => First::Nothing,
         };
         let drain = self.config.rollback_on_drain_to.map(DataVersion);
-        let loaded = Loaded { unlocked, held, board, opened, rotation, standing };
+        let shelf = ready_with.shelf.clone();
+        let loaded = Loaded { unlocked, held, board, opened, rotation, standing, shelf };
         let master = self.start_master(loaded, &phase, &metrics, stop_api.subscribe());
         ready(ready_with);
         let result = master.wait(until(stop), drain, &phase, stop_api, door.into_task()).await;
@@ -335,7 +340,7 @@ impl Start {
         metrics: &Arc<Metrics>,
         stop: watch::Receiver<bool>,
     ) -> Master {
-        let Loaded { unlocked, held, board, opened, rotation: first, standing } = loaded;
+        let Loaded { unlocked, held, board, opened, rotation: first, standing, shelf } = loaded;
         let Unlocked { store, vault } = unlocked;
         let hub = Hub::new(board.revision);
         let board = Arc::new(ArcSwap::from_pointee(board));
@@ -390,13 +395,14 @@ impl Start {
             wake: wake.clone(),
             guard: engine.guard.clone(),
         };
-        let heard = self.locked.map(|locked| {
-            let (heard, first) = oneshot::channel();
-            let (client, clock) = (locked.client, self.clock.clone());
-            tokio::spawn(presences::follow(client, registry.clone(), clock, heard, stop.clone()));
-            first
-        });
-        let converge_task = tokio::spawn(converge_when_open(converger, engine.access.clone(), heard, stop.clone()));
+        let (heard, first_heard) = oneshot::channel();
+        let place = match self.locked {
+            Some(locked) => presences::Place::Locket(locked.client),
+            None => presences::Place::Ours(shelf),
+        };
+        tokio::spawn(presences::follow(place, registry.clone(), self.clock.clone(), heard, stop.clone()));
+        let converge_task =
+            tokio::spawn(converge_when_open(converger, engine.access.clone(), first_heard, stop.clone()));
         if let Some(path) = self.config.cells_file.clone() {
             tokio::spawn(cells_file::follow(path, registry.clone(), self.clock.clone(), stop));
         }
@@ -457,18 +463,16 @@ async fn keep_the_door(phase: Arc<Phase>, app: Arc<App>, mut access: watch::Rece
     }
 }
 
-/// Convergence writes, so it begins when writes do; and it begins when Locket was asked once which cells there are.
+/// Convergence writes, so it begins when writes do; and it begins when it was asked once which cells there are.
 async fn converge_when_open(
     converger: Converger,
     mut access: watch::Receiver<Access>,
-    cells_heard: Option<oneshot::Receiver<()>>,
+    cells_heard: oneshot::Receiver<()>,
     mut stop: watch::Receiver<bool>,
 ) {
     let open = async {
         let _ = access.wait_for(|access| *access == Access::All).await;
-        if let Some(heard) = cells_heard {
-            let _ = heard.await;
-        }
+        let _ = cells_heard.await;
     };
     tokio::select! {
         _ = stop.wait_for(|stop| *stop) => return,
@@ -486,6 +490,7 @@ struct Loaded {
     /// What the rotation engine begins with.
     rotation: First,
     standing: Standing,
+    shelf: Shelf,
 }
 
 /// A cell that comes or goes is a reason to look at once.

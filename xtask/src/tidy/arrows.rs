@@ -34,8 +34,7 @@ const LIBRARIES_AND_RIG: &[&str] =
     &["model", "api", "store", "bbs", "locket", "auctioneer", "cell", "route-emitter", "router", "rig"];
 
 /// Shipped crates whose tests, and nothing but their tests, stand on the rig.
-const RIG_IN_TESTS: &[&str] =
-    &["store", "bbs", "locket", "auctioneer", "cell", "route-emitter", "router", "corkboard"];
+const RIG_IN_TESTS: &[&str] = &["store", "bbs", "locket", "auctioneer", "cell", "route-emitter", "router", "corkboard"];
 
 const TEST_TABLE: &str = "dev-dependencies";
 const DEPENDENCY_TABLES: &[&str] = &["dependencies", TEST_TABLE, "build-dependencies"];

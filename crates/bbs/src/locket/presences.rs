@@ -1,8 +1,9 @@
-//! Which cells there are, from the presences that they keep in Locket.
+//! Which cells there are, from the presences that they keep: in a Locket server, or in our own store, from which our own
+//! Locket is served.
 //!
-//! Promise: a cell that Locket no longer lists is still there for [`KEPT_NS`], twice the time after which a cell repeats itself: a
-//! Locket that has lost what it knew looks for a moment as if every cell had died. While Locket does not answer nothing is
-//! concluded at all: the cells that were there stay, and none of them grows older. A presence that cannot be understood is
+//! Promise: a cell that Locket no longer lists is still there for ten seconds, twice the time after which a cell repeats itself:
+//! a Locket that has lost what it knew looks for a moment as if every cell had died. Our own store does not lose presences while
+//! a master uses it, so what it no longer lists is gone almost at once. While nobody answers nothing is concluded at all: the cells that were there stay, and none of them grows older. A presence that cannot be understood is
 //! named once, with its key and never with what it says, and is no cell.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,27 +17,65 @@ use tokio::sync::{oneshot, watch};
 
 use crate::cells::{Registry, Source};
 use crate::clock::Clock;
+use crate::shelf::Shelf;
 
-pub(crate) const KEPT_NS: Nanos = 10 * NANOS_PER_SECOND;
-const LIST_EVERY: Duration = Duration::from_secs(2);
-/// Together with [`LIST_EVERY`] less than [`KEPT_NS`], or cells would be gone before it is known that Locket is silent.
-const LIST_LIMIT: Duration = Duration::from_secs(5);
+/// How presences are listed, and how long one holds. Pause and limit together are less than what is kept, or cells would be gone
+/// before it is known that nobody answers.
+#[derive(Clone, Copy, Debug)]
+struct Rhythm {
+    every: Duration,
+    limit: Duration,
+    kept_ns: Nanos,
+}
 
-/// Announces what Locket lists, until told to stop. `first` is told when Locket was asked once, whatever came of it.
+const OF_LOCKET: Rhythm =
+    Rhythm { every: Duration::from_secs(2), limit: Duration::from_secs(5), kept_ns: 10 * NANOS_PER_SECOND };
+const OF_OURS: Rhythm =
+    Rhythm { every: Duration::from_secs(1), limit: Duration::from_secs(2), kept_ns: 4 * NANOS_PER_SECOND };
+
+/// Where presences are kept.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    Locket(Client),
+    Ours(Shelf),
+}
+
+impl Place {
+    fn rhythm(&self) -> Rhythm {
+        match self {
+            Self::Locket(_) => OF_LOCKET,
+            Self::Ours(_) => OF_OURS,
+        }
+    }
+
+    async fn list(&self) -> Result<Vec<Resource>, String> {
+        let limit = self.rhythm().limit;
+        match self {
+            Self::Locket(client) => client.fetch_all(Kind::Presence, limit).await.map_err(|error| error.to_string()),
+            Self::Ours(shelf) => match tokio::time::timeout(limit, shelf.list(Kind::Presence)).await {
+                Ok(listed) => listed.map_err(|error| error.to_string()),
+                Err(_) => Err(format!("the store did not answer within {} s", limit.as_secs())),
+            },
+        }
+    }
+}
+
+/// Announces what is listed, until told to stop. `first` is told when it was asked for once, whatever came of it.
 pub(crate) async fn follow(
-    client: Client,
+    place: Place,
     registry: Arc<Registry>,
     clock: Arc<dyn Clock>,
     first: oneshot::Sender<()>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut roll = Roll::default();
+    let rhythm = place.rhythm();
+    let mut roll = Roll::new(rhythm.kept_ns);
     let mut first = Some(first);
     let mut complained = false;
     loop {
         let listed = tokio::select! {
             _ = stop.wait_for(|stop| *stop) => return,
-            listed = client.fetch_all(Kind::Presence, LIST_LIMIT) => listed,
+            listed = place.list() => listed,
         };
         let now_ns = clock.uptime_ns();
         let present = match listed {
@@ -46,31 +85,36 @@ pub(crate) async fn follow(
             }
             Err(error) => {
                 if !std::mem::replace(&mut complained, true) {
-                    tracing::warn!(%error, "the cells known so far stay until Locket lists them again");
+                    tracing::warn!(error, "the cells known so far stay until presences are listed again");
                 }
                 roll.nothing_heard(now_ns)
             }
         };
-        registry.announce_from(Source::Locket, present, KEPT_NS, now_ns);
+        registry.announce_from(Source::Locket, present, rhythm.kept_ns, now_ns);
         if let Some(first) = first.take() {
             let _ = first.send(());
         }
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => return,
-            () = tokio::time::sleep(LIST_EVERY) => {}
+            () = tokio::time::sleep(rhythm.every) => {}
         }
     }
 }
 
 /// Who was listed, and until when that holds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Roll {
+    kept_ns: Nanos,
     cells: BTreeMap<CellId, (Cell, Nanos)>,
     /// What could not be understood in the last list: its keys and the hashes of what they said.
     garbage: BTreeSet<(String, u64)>,
 }
 
 impl Roll {
+    fn new(kept_ns: Nanos) -> Self {
+        Self { kept_ns, cells: BTreeMap::new(), garbage: BTreeSet::new() }
+    }
+
     /// The cells of a list.
     fn heard(&mut self, listed: &[Resource], now_ns: Nanos) -> Vec<Cell> {
         self.cells.retain(|_, (_, until_ns)| *until_ns > now_ns);
@@ -79,7 +123,7 @@ impl Roll {
         for resource in listed {
             match cell_of(&resource.value) {
                 Ok(cell) => {
-                    self.cells.insert(cell.id.clone(), (cell.clone(), now_ns.saturating_add(KEPT_NS)));
+                    self.cells.insert(cell.id.clone(), (cell.clone(), now_ns.saturating_add(self.kept_ns)));
                     present.push(cell);
                 }
                 Err(why) => {
@@ -101,7 +145,8 @@ impl Roll {
     /// Everybody who was there a moment ago, and is taken to be there for as long again.
     fn nothing_heard(&mut self, now_ns: Nanos) -> Vec<Cell> {
         self.cells.retain(|_, (_, until_ns)| *until_ns > now_ns);
-        self.cells.values_mut().for_each(|(_, until_ns)| *until_ns = now_ns.saturating_add(KEPT_NS));
+        let kept_until_ns = now_ns.saturating_add(self.kept_ns);
+        self.cells.values_mut().for_each(|(_, until_ns)| *until_ns = kept_until_ns);
         self.cells.values().map(|(cell, _)| cell.clone()).collect()
     }
 }
@@ -127,30 +172,28 @@ mod tests {
         presence(id, &format!(r#"{{"cell_id":"{id}","rep_address":"http://{id}","zone":"z"}}"#))
     }
 
-    #[derive(Default)]
     struct World {
         roll: Roll,
-        registry: Option<Arc<Registry>>,
+        registry: Arc<Registry>,
     }
 
     impl World {
         /// What the registry knows after a list, or after a silence.
         fn check(&mut self, at_s: Nanos, listed: Option<&[Resource]>, expected: &str) {
             let now_ns = at_s * NANOS_PER_SECOND;
-            let registry = self.registry.get_or_insert_with(|| Registry::new(0));
             let present = match listed {
                 Some(listed) => self.roll.heard(listed, now_ns),
                 None => self.roll.nothing_heard(now_ns),
             };
-            registry.announce_from(Source::Locket, present, KEPT_NS, now_ns);
-            let live: Vec<String> = registry.live(now_ns).iter().map(|cell| cell.id.to_string()).collect();
+            self.registry.announce_from(Source::Locket, present, OF_LOCKET.kept_ns, now_ns);
+            let live: Vec<String> = self.registry.live(now_ns).iter().map(|cell| cell.id.to_string()).collect();
             assert_eq!(live.join(" "), expected, "at {at_s} s");
         }
     }
 
     #[test]
     fn cells_come_age_and_go_and_silence_changes_nothing() {
-        let mut world = World::default();
+        let mut world = World { roll: Roll::new(OF_LOCKET.kept_ns), registry: Registry::new(0) };
         world.check(0, None, "");
         world.check(2, Some(&[cell("a"), cell("b")]), "a b");
         world.check(4, Some(&[cell("a")]), "a b");
@@ -171,7 +214,7 @@ mod tests {
 
     #[test]
     fn what_is_no_cell_is_left_out_and_remembered() {
-        let mut roll = Roll::default();
+        let mut roll = Roll::new(OF_LOCKET.kept_ns);
         let listed = [
             cell("a"),
             presence("g1", "secret nonsense"),
@@ -213,7 +256,7 @@ mod tests {
         let (registry, clock) = (Registry::new(0), Arc::new(crate::clock::SystemClock));
         let (tell, told) = oneshot::channel();
         let (stop, stopped) = watch::channel(false);
-        let following = tokio::spawn(follow(client, registry.clone(), clock.clone(), tell, stopped));
+        let following = tokio::spawn(follow(Place::Locket(client), registry.clone(), clock.clone(), tell, stopped));
         told.await.unwrap();
         assert!(registry.live(clock.uptime_ns()).is_empty());
         stop.send_replace(true);
