@@ -33,6 +33,8 @@ pub struct ActualLrp {
     pub availability_zone: String,
     /// The definition of the desired LRP that this instance is made from.
     pub definition: DefinitionNumber,
+    /// An update replaces it: it stays as the evacuating row until its successor has proven itself. Its cell does not drain.
+    pub leaving: bool,
     pub unknown: Unknown,
 }
 
@@ -137,6 +139,7 @@ impl ActualLrp {
             routable: false,
             availability_zone: String::new(),
             definition: DefinitionNumber::FIRST,
+            leaving: false,
             unknown: Unknown::default(),
         }
     }

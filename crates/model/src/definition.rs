@@ -2,7 +2,8 @@
 //!
 //! A desired LRP holds the definition that new instances get, and during an update the one before it, because instances go
 //! on running it until they are replaced. Every actual LRP names the definition it was made from. There are never more than
-//! two: an update that is not finished has to end, or be taken back, before the next begins.
+//! two that instances have: an update that is not finished has to end, or be taken back, before the next begins. How instances get
+//! from one to the other is in [`crate::rollout`].
 
 use std::fmt;
 
@@ -62,6 +63,34 @@ pub struct NewDefinition {
     pub metrics_guid: String,
     /// What only the cell needs, encoded by the API crate.
     pub run_info: Bytes,
+}
+
+impl Definition {
+    /// Whether instances of both would be the same, whatever they are called.
+    pub fn is_the_same(&self, other: &Self) -> bool {
+        self.resources == other.resources
+            && self.placement_tags == other.placement_tags
+            && self.volume_drivers == other.volume_drivers
+            && self.log_guid == other.log_guid
+            && self.metrics_guid == other.metrics_guid
+            && self.run_info == other.run_info
+    }
+}
+
+impl NewDefinition {
+    #[must_use]
+    pub fn numbered(self, number: DefinitionNumber) -> Definition {
+        Definition {
+            number,
+            identifier: self.identifier,
+            resources: self.resources,
+            placement_tags: self.placement_tags,
+            volume_drivers: self.volume_drivers,
+            log_guid: self.log_guid,
+            metrics_guid: self.metrics_guid,
+            run_info: self.run_info,
+        }
+    }
 }
 
 /// The run info holds environment values.

@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::rollout::Terms;
 use crate::{
-    ActualLrpKey, Definition, DefinitionNumber, DomainName, InstanceKey, ModificationTag, NewDefinition, Packed,
-    PackedValue, ProcessGuid, Refusal, Unknown,
+    ActualLrpKey, Definition, DefinitionNumber, DomainName, History, InstanceKey, ModificationTag, Nanos,
+    NewDefinition, Packed, PackedValue, ProcessGuid, Refusal, Unknown,
 };
 
 /// The routing key whose value names the internal host names of every instance. No other key is interpreted.
@@ -45,6 +46,8 @@ pub struct DesiredLrp {
     pub definition_identifier: String,
     /// The definition that instances ran before, while some still do.
     pub previous: Option<Arc<Definition>>,
+    /// `None` as long as there was no other definition than the first.
+    pub history: Option<Arc<History>>,
     pub unknown: Unknown,
 }
 
@@ -129,23 +132,26 @@ pub struct DesiredUpdate {
     pub image_credentials: Option<ImageCredentials>,
     pub update_strategy: Option<UpdateStrategy>,
     pub definition: Option<NewDefinition>,
+    /// How running instances get to the new definition.
+    pub terms: Terms,
     /// The domain that the client takes the process to be in. It cannot be changed.
     pub domain: Option<DomainName>,
 }
 
 impl DesiredLrp {
     /// The record after an update. The tag grows even when the update is empty.
-    pub fn updated(&self, update: DesiredUpdate) -> Result<Self, Refusal> {
+    pub fn updated(&self, update: DesiredUpdate, now_ns: Nanos) -> Result<Self, Refusal> {
         if update.domain.is_some_and(|domain| domain != self.domain) {
             return Err(Refusal::OtherDomain);
         }
         let mut next = match update.definition {
-            Some(definition) => self.redefined(definition)?,
+            Some(definition) => self.redefined(definition, update.terms, now_ns)?,
             None => self.clone(),
         };
         next.tag = self.tag.next();
         if let Some(instances) = update.instances {
             next.instances = instances;
+            next.ground_beyond(instances);
         }
         if let Some(routes) = update.routes {
             next.routes = routes;
@@ -165,33 +171,41 @@ impl DesiredLrp {
         Ok(next)
     }
 
-    /// Instances may still run the definition before the present one, so there is no room for a third.
-    fn redefined(&self, new: NewDefinition) -> Result<Self, Refusal> {
-        if new.identifier == self.definition_identifier {
-            return Err(Refusal::DefinitionInUse { identifier: new.identifier });
+    /// Instances may still run the definition before the present one, so there is no room for a third. Whoever sends the same
+    /// update again gets the same answer again.
+    fn redefined(&self, new: NewDefinition, terms: Terms, now_ns: Nanos) -> Result<Self, Refusal> {
+        let (history, present) = (self.history.as_deref(), self.present_definition());
+        let made = history.map_or(0, |history| history.made).max(self.definition.0);
+        let definition = new.numbered(DefinitionNumber(made).next());
+        if definition.identifier == self.definition_identifier {
+            return match definition.is_the_same(&present) {
+                true => Ok(self.clone()),
+                false => Err(Refusal::DefinitionInUse { identifier: definition.identifier }),
+            };
         }
-        if let Some(previous) = &self.previous {
-            return Err(Refusal::UpdateInProgress {
+        self.refuse_while_rolling()?;
+        let mut older = history.iter().flat_map(|history| &history.older);
+        if older.any(|kept| kept.identifier == definition.identifier) {
+            let (process_guid, identifier) = (self.process_guid.clone(), definition.identifier);
+            return Err(Refusal::DefinitionKept { process_guid, identifier });
+        }
+        if definition.is_the_same(&present) {
+            return Err(Refusal::Unchanged { identifier: self.definition_identifier.clone() });
+        }
+        Ok(self.going_to(&definition, terms, now_ns))
+    }
+
+    pub(crate) fn refuse_while_rolling(&self) -> Result<(), Refusal> {
+        self.previous.as_ref().map_or(Ok(()), |previous| {
+            Err(Refusal::UpdateInProgress {
                 process_guid: self.process_guid.clone(),
                 present: self.definition_identifier.clone(),
                 previous: previous.identifier.clone(),
-            });
-        }
-        Ok(Self {
-            resources: new.resources,
-            placement_tags: new.placement_tags,
-            volume_drivers: new.volume_drivers,
-            log_guid: new.log_guid,
-            metrics_guid: new.metrics_guid,
-            run_info: new.run_info,
-            definition: self.definition.next(),
-            definition_identifier: new.identifier,
-            previous: Some(Arc::new(self.present_definition())),
-            ..self.clone()
+            })
         })
     }
 
-    fn present_definition(&self) -> Definition {
+    pub fn present_definition(&self) -> Definition {
         Definition {
             number: self.definition,
             identifier: self.definition_identifier.clone(),
@@ -202,12 +216,6 @@ impl DesiredLrp {
             metrics_guid: self.metrics_guid.clone(),
             run_info: self.run_info.clone(),
         }
-    }
-
-    /// The record once no instance runs the definition before.
-    #[must_use]
-    pub fn without_previous(&self) -> Self {
-        Self { previous: None, tag: self.tag.next(), ..self.clone() }
     }
 
     pub fn internal_router(&self) -> Option<&[u8]> {
@@ -229,6 +237,7 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
+    use crate::Rollout;
 
     fn lrp() -> DesiredLrp {
         DesiredLrp {
@@ -250,6 +259,7 @@ mod tests {
             definition: DefinitionNumber::FIRST,
             definition_identifier: String::new(),
             previous: None,
+            history: None,
             unknown: Unknown::default(),
         }
     }
@@ -273,7 +283,7 @@ mod tests {
     #[test]
     fn a_new_definition_replaces_its_parts_and_keeps_the_old_ones_beside_them() {
         let (before, new) = (lrp(), definition("v2"));
-        let after = before.updated(DesiredUpdate { instances: Some(5), ..to("v2") }).unwrap();
+        let after = before.updated(DesiredUpdate { instances: Some(5), ..to("v2") }, 7).unwrap();
         let old = Definition {
             number: DefinitionNumber(1),
             identifier: String::new(),
@@ -298,49 +308,19 @@ mod tests {
             previous: Some(Arc::new(old)),
             ..before
         };
-        assert_eq!(after, expected);
-        let ended = after.without_previous();
-        assert_eq!(ended, DesiredLrp { previous: None, tag: after.tag.next(), ..after });
-        let third = ended.updated(to("v1")).unwrap();
-        assert_eq!((third.definition, third.previous.unwrap().number), (DefinitionNumber(3), DefinitionNumber(2)));
+        let rollout = Rollout::new(DefinitionNumber(1), DefinitionNumber(2), Terms::default(), 7);
+        let history = History { made: 2, older: vec![], rollout: Some(rollout) };
+        assert_eq!(after, DesiredLrp { history: Some(Arc::new(history)), ..expected });
     }
 
     fn check(lrp: &DesiredLrp, update: DesiredUpdate, expected: &Expect) {
-        expected.assert_eq(&lrp.updated(update).unwrap_err().to_string());
+        expected.assert_eq(&lrp.updated(update, 7).unwrap_err().to_string());
     }
 
     #[test]
-    fn one_update_at_a_time_and_no_identifier_twice() {
-        let second = lrp().updated(to("v2")).unwrap();
-        let third = second.without_previous().updated(to("v3")).unwrap();
-        check(
-            &second,
-            to("v3"),
-            &expect![[
-                r#"the update to the definition "v2" is not finished, because instances still have the first definition; nothing was changed. Send this again when all of them have been replaced; `corkboard retire-actual-lrp app INDEX` replaces one"#
-            ]],
-        );
-        check(
-            &third,
-            to("v2"),
-            &expect![[
-                r#"the update to the definition "v3" is not finished, because instances still have the definition "v2"; nothing was changed. Send this again when all of them have been replaced; `corkboard retire-actual-lrp app INDEX` replaces one"#
-            ]],
-        );
-        check(
-            &third,
-            to("v3"),
-            &expect![[
-                r#"the definition "v3" is the one in use already; nothing was changed. A new definition needs an identifier of its own"#
-            ]],
-        );
-        check(
-            &second.without_previous(),
-            to("v2"),
-            &expect![[
-                r#"the definition "v2" is the one in use already; nothing was changed. A new definition needs an identifier of its own"#
-            ]],
-        );
+    fn one_update_at_a_time_and_not_into_another_domain() {
+        let second = lrp().updated(to("v2"), 7).unwrap();
+        check(&second, to("v3"), &expect![[r#"the update to the definition "v2" is not finished, because instances still have the first definition; nothing was changed. See how far it is with `corkboard rollout status app`, or take it back with `corkboard rollout cancel app`"#]]);
         let elsewhere = DesiredUpdate { domain: Some(DomainName::parse("other").unwrap()), ..to("v2") };
         check(
             &lrp(),
@@ -353,9 +333,9 @@ mod tests {
 
     #[test]
     fn what_is_no_definition_can_be_updated_at_any_time() {
-        let second = lrp().updated(to("v2")).unwrap();
+        let second = lrp().updated(to("v2"), 7).unwrap();
         let update = DesiredUpdate { annotation: Some("new".into()), domain: Some(lrp().domain), ..Default::default() };
-        let after = second.updated(update).unwrap();
+        let after = second.updated(update, 8).unwrap();
         assert_eq!(after, DesiredLrp { annotation: "new".into(), tag: second.tag.next(), ..second });
     }
 }

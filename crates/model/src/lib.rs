@@ -22,6 +22,7 @@ mod ids;
 mod packed;
 mod reason;
 mod refusal;
+pub mod rollout;
 pub mod slot;
 mod tag;
 pub mod task;
@@ -36,6 +37,7 @@ pub use ids::{CellId, DomainName, ID_BYTES_MAX, IdError, InstanceGuid, ProcessGu
 pub use packed::{Packed, PackedValue};
 pub use reason::{REASON_BYTES_MAX, truncate_reason};
 pub use refusal::Refusal;
+pub use rollout::{History, Rollout};
 pub use slot::Slot;
 pub use tag::ModificationTag;
 pub use task::{Task, TaskDefinition, TaskState};

@@ -12,7 +12,9 @@ use crate::{ActualLrp, ActualLrpKey, ActualState, InstanceKey, ModificationTag, 
 mod converge;
 mod definition;
 mod evacuate;
+mod roll;
 
+pub use definition::Known;
 pub use evacuate::{Evacuation, EvacuationPolicy, RunningEvacuation};
 
 /// At most one row per presence.
@@ -49,6 +51,8 @@ pub enum Cause {
     Promotion,
     /// Convergence removed a suspect.
     SuspectRetired,
+    /// A rollout replaces an instance. Its rows name their definitions already.
+    Roll,
 }
 
 impl Outcome {
@@ -121,7 +125,7 @@ impl Slot {
     }
 
     pub fn claim(&self, by: &InstanceKey, stamp: &Stamp) -> Result<Outcome, Refusal> {
-        if self.suspects(by) {
+        if self.suspects(by) || self.leaves(by) {
             return Ok(Outcome::plain(self.clone()));
         }
         let ordinary = self.ordinary.as_deref();
@@ -143,7 +147,7 @@ impl Slot {
         report: Report,
         stamp: &Stamp,
     ) -> Result<Outcome, Refusal> {
-        if self.suspects(by) {
+        if self.suspects(by) || self.leaves(by) {
             return Ok(Outcome::plain(self.clone()));
         }
         if self.ordinary.as_ref().is_some_and(|row| row.key != *key) {
@@ -160,12 +164,16 @@ impl Slot {
                 }
             })),
         };
-        Ok(Outcome::plain(Self { ordinary, evacuating: None, suspect: None }))
+        // Who leaves stays until the one that runs now has proven itself.
+        Ok(Outcome::plain(Self { ordinary, evacuating: self.leaving().cloned(), suspect: None }))
     }
 
     pub fn crash(&self, by: &InstanceKey, reason: &str, stamp: &Stamp) -> Result<Outcome, Refusal> {
         if self.suspects(by) {
             return Ok(Outcome::plain(self.without(Presence::Suspect)));
+        }
+        if self.leaves(by) {
+            return Ok(Outcome::plain(self.without(Presence::Evacuating)));
         }
         let ordinary = self.ordinary.as_deref();
         match judge(Standing::of(ordinary, Some(by), None), Move::Crash) {

@@ -48,6 +48,11 @@ pub enum Decision {
         key: ActualLrpKey,
         held_by: InstanceKey,
     },
+    /// Not wanted, and on its way out anyway: it goes now.
+    StopLeaving {
+        key: ActualLrpKey,
+        held_by: InstanceKey,
+    },
     /// Not wanted: removed if no cell has it, otherwise its cell is asked to stop it.
     Retire {
         key: ActualLrpKey,
@@ -67,6 +72,7 @@ impl Decision {
             Self::PruneDomain { .. } => None,
             Self::DropEvacuating { key, .. }
             | Self::RetireSuspect { key, .. }
+            | Self::StopLeaving { key, .. }
             | Self::Retire { key }
             | Self::Create { key }
             | Self::AuctionAgain { key }
@@ -80,7 +86,10 @@ impl Decision {
     /// Whether it may end a container or forget one that runs.
     pub fn stops_something(&self) -> bool {
         match self {
-            Self::DropEvacuating { .. } | Self::RetireSuspect { .. } | Self::Retire { .. } => true,
+            Self::DropEvacuating { .. }
+            | Self::RetireSuspect { .. }
+            | Self::StopLeaving { .. }
+            | Self::Retire { .. } => true,
             Self::PruneDomain { .. }
             | Self::Create { .. }
             | Self::AuctionAgain { .. }
@@ -262,6 +271,9 @@ impl Pass<'_> {
         if let Some(row) = slot.ordinary.as_deref().filter(|row| is_fresh(row)) {
             plan.metrics.extra += 1;
             plan.decisions.push(Decision::Retire { key: row.key.clone() });
+        }
+        if let Some((row, held_by)) = held(slot.leaving().map(|row| &**row)).filter(|(row, _)| is_fresh(row)) {
+            plan.decisions.push(Decision::StopLeaving { key: row.key.clone(), held_by: held_by.clone() });
         }
         match held(slot.suspect.as_deref()) {
             Some((row, held_by)) if is_fresh(row) => {

@@ -1,26 +1,56 @@
 //! Which definition the rows of a slot name.
 //!
-//! A container keeps the definition it was made from as long as a row knows it, whatever becomes of that row: it starts, its
-//! cell falls silent or drains, it crashes and has to wait. A row that waits for a container, and a container that no row
-//! knew, name the definition in use. When in doubt a row names the older one: then an update is called finished too late,
-//! and never too early.
+//! An index keeps its definition, whatever becomes of its row: it starts, its cell falls silent or drains, it crashes and starts
+//! again. Only a rollout gives it another, so what runs after a crash or an evacuation is what ran there before. A row for an
+//! index that had none, and a container that no row knew, name the definition in use. When in doubt a row names the older one:
+//! then an update is called finished too late, and never too early.
 
 use std::sync::Arc;
 
 use super::Slot;
-use crate::{ActualLrp, ActualState, DefinitionNumber, Presence};
+use crate::{ActualLrp, DefinitionNumber, DesiredLrp, Presence};
+
+/// The definitions that instances of a process may have.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// What new instances get.
+    pub in_use: DefinitionNumber,
+    pub previous: Option<DefinitionNumber>,
+}
+
+impl Known {
+    pub fn of(desired: &DesiredLrp) -> Self {
+        Self { in_use: desired.definition, previous: desired.previous.as_ref().map(|previous| previous.number) }
+    }
+
+    fn has(self, number: DefinitionNumber) -> bool {
+        number == self.in_use || Some(number) == self.previous
+    }
+}
 
 impl Slot {
-    /// Lets every row that `before` does not have name its definition. `in_use` is what new instances of the process get;
-    /// `None` when nobody wants it any more, and then there is nothing newer to name.
-    pub fn name_definitions(&mut self, before: &Slot, in_use: Option<DefinitionNumber>) {
+    /// Lets every row that `before` does not have name its definition. `known` are the definitions of the process; `None`
+    /// when nobody wants it any more, and then there is nothing newer to name.
+    pub fn name_definitions(&mut self, before: &Slot, known: Option<Known>) {
+        let Some(known) = known else { return self.keep_definitions(before) };
         for presence in [Presence::Ordinary, Presence::Evacuating, Presence::Suspect] {
             let Some(row) = self.get(presence).filter(|row| before.get(presence) != Some(row)) else { continue };
-            let number = definition_of(row, before, in_use.unwrap_or(row.definition));
-            if row.definition != number {
-                let named = ActualLrp { definition: number, ..ActualLrp::clone(row) };
-                self.set(presence, Some(Arc::new(named)));
-            }
+            let number = former_definition(row, before).filter(|number| known.has(*number)).unwrap_or(known.in_use);
+            self.name(presence, number);
+        }
+    }
+
+    fn keep_definitions(&mut self, before: &Slot) {
+        for presence in [Presence::Ordinary, Presence::Evacuating, Presence::Suspect] {
+            let number = self.get(presence).and_then(|row| former_definition(row, before));
+            number.into_iter().for_each(|number| self.name(presence, number));
+        }
+    }
+
+    fn name(&mut self, presence: Presence, number: DefinitionNumber) {
+        if let Some(row) = self.get(presence).filter(|row| row.definition != number) {
+            let named = ActualLrp { definition: number, ..ActualLrp::clone(row) };
+            self.set(presence, Some(Arc::new(named)));
         }
     }
 
@@ -29,16 +59,11 @@ impl Slot {
     }
 }
 
-fn definition_of(row: &ActualLrp, before: &Slot, in_use: DefinitionNumber) -> DefinitionNumber {
+/// What the container of a row was made from, or else what the index had.
+fn former_definition(row: &ActualLrp, before: &Slot) -> Option<DefinitionNumber> {
     let same_container = row.instance.as_ref().and_then(|by| before.row_of(by));
-    match (row.state, same_container) {
-        (ActualState::Unclaimed, _) | (ActualState::Claimed, None) => in_use,
-        (_, Some(former)) => former.definition,
-        (ActualState::Running | ActualState::Crashed, None) => match (row.presence, &before.ordinary) {
-            (Presence::Ordinary, Some(former)) => former.definition,
-            _ => in_use,
-        },
-    }
+    let same_index = before.ordinary.as_ref().filter(|_| row.presence == Presence::Ordinary);
+    same_container.or(same_index).map(|former| former.definition)
 }
 
 #[cfg(test)]
@@ -48,13 +73,31 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
+    use crate::ActualState;
     use crate::slot::Stamp;
     use crate::slot::tests::scenario::{Call, NOW_NS, held_by, report, row, slots, special_slots};
 
     const OF_ORDINARY: DefinitionNumber = DefinitionNumber(3);
     const OF_EVACUATING: DefinitionNumber = DefinitionNumber(4);
     const OF_SUSPECT: DefinitionNumber = DefinitionNumber(5);
+    const FIRST: DefinitionNumber = DefinitionNumber::FIRST;
     const IN_USE: DefinitionNumber = DefinitionNumber(9);
+
+    /// Names definitions as if each of those that rows name were still there.
+    fn name(after: &Slot, before: &Slot) -> Slot {
+        let mut named = after.clone();
+        for previous in [OF_ORDINARY, OF_EVACUATING, OF_SUSPECT] {
+            let mut with_this = after.clone();
+            with_this.name_definitions(before, Some(Known { in_use: IN_USE, previous: Some(previous) }));
+            for presence in [Presence::Ordinary, Presence::Evacuating, Presence::Suspect] {
+                let number = with_this.get(presence).map(|row| row.definition);
+                if number == Some(previous) || named.get(presence).is_some_and(|row| row.definition == FIRST) {
+                    number.into_iter().for_each(|number| named.name(presence, number));
+                }
+            }
+        }
+        named
+    }
 
     fn stamp() -> Stamp {
         Stamp { now_ns: NOW_NS, epoch: "new".into() }
@@ -102,8 +145,8 @@ mod tests {
         let special = special_slots().into_iter().map(|(_, slot)| slot);
         for before in slots().into_iter().chain(special).map(|slot| numbered(&slot)) {
             for call in Call::all_by_me() {
-                let (mut after, _) = call.make(&before, &stamp()).after(&before);
-                after.name_definitions(&before, Some(IN_USE));
+                let (after, _) = call.make(&before, &stamp()).after(&before);
+                let after = name(&after, &before);
                 for row in after.rows().filter(|row| before.get(row.presence) != Some(row)) {
                     let (was, names) = (former(row, &before), named(row.definition));
                     table.insert(format!("{was} -> {:?} {}: {names}\n", row.presence, row.state));
@@ -115,21 +158,21 @@ mod tests {
             Evacuating RUNNING of the same container -> Ordinary CLAIMED: that of the evacuating row
             Evacuating RUNNING of the same container -> Ordinary RUNNING: that of the evacuating row
             Ordinary CLAIMED -> Ordinary CRASHED: that of the ordinary row
-            Ordinary CLAIMED -> Ordinary UNCLAIMED: the one in use
+            Ordinary CLAIMED -> Ordinary UNCLAIMED: that of the ordinary row
             Ordinary CLAIMED of another container -> Ordinary RUNNING: that of the ordinary row
             Ordinary CLAIMED of the same container -> Evacuating RUNNING: that of the ordinary row
             Ordinary CLAIMED of the same container -> Ordinary RUNNING: that of the ordinary row
             Ordinary CLAIMED of the same container -> Suspect CLAIMED: that of the ordinary row
-            Ordinary CRASHED -> Ordinary UNCLAIMED: the one in use
+            Ordinary CRASHED -> Ordinary UNCLAIMED: that of the ordinary row
             Ordinary RUNNING -> Ordinary CRASHED: that of the ordinary row
-            Ordinary RUNNING -> Ordinary UNCLAIMED: the one in use
+            Ordinary RUNNING -> Ordinary UNCLAIMED: that of the ordinary row
             Ordinary RUNNING of the same container -> Evacuating RUNNING: that of the ordinary row
             Ordinary RUNNING of the same container -> Ordinary CLAIMED: that of the ordinary row
             Ordinary RUNNING of the same container -> Ordinary RUNNING: that of the ordinary row
             Ordinary RUNNING of the same container -> Suspect RUNNING: that of the ordinary row
-            Ordinary UNCLAIMED -> Ordinary CLAIMED: the one in use
+            Ordinary UNCLAIMED -> Ordinary CLAIMED: that of the ordinary row
             Ordinary UNCLAIMED -> Ordinary RUNNING: that of the ordinary row
-            Ordinary UNCLAIMED -> Ordinary UNCLAIMED: the one in use
+            Ordinary UNCLAIMED -> Ordinary UNCLAIMED: that of the ordinary row
             Suspect CLAIMED of the same container -> Evacuating RUNNING: that of the suspect row
             Suspect CLAIMED of the same container -> Ordinary CLAIMED: that of the suspect row
             Suspect RUNNING of the same container -> Evacuating RUNNING: that of the suspect row
@@ -162,7 +205,7 @@ mod tests {
         let (by, key) = (held_by("me"), row(Presence::Ordinary, ActualState::Running, "me").key);
         let before = Slot::default().start(&key, &by, report(1), &stamp()).unwrap().slot;
         let mut after = before.clone();
-        after.name_definitions(&before, Some(IN_USE));
+        after.name_definitions(&before, Some(Known { in_use: IN_USE, previous: None }));
         let same = after.ordinary.as_ref().zip(before.ordinary.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b));
         assert!(same && !after.names_definition(IN_USE));
     }

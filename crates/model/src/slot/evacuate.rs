@@ -81,6 +81,9 @@ impl Slot {
         if self.is_empty() {
             return Evacuation::done(false, self.clone());
         }
+        if self.leaving().is_some() && call.policy.is_some() {
+            return self.evacuate_during_roll(&call.by, stamp);
+        }
         let own = self.row_of(&call.by).cloned();
         let replaced = match (&self.ordinary, &own) {
             (None, _) => true,
@@ -95,6 +98,19 @@ impl Slot {
                 _ => self.evacuate_by_rolling(own.as_deref(), call, stamp),
             },
             _ => Evacuation::done(false, self.without_routes_of(&call.by)),
+        }
+    }
+
+    /// Two containers of one index, of which one is enough. The one that leaves anyway may go as soon as its successor runs; the
+    /// successor may go at once, since the other serves.
+    fn evacuate_during_roll(&self, by: &InstanceKey, stamp: &Stamp) -> Evacuation {
+        let ordinary_runs = self.ordinary.as_ref().is_some_and(|row| row.state == ActualState::Running);
+        match self.row_of(by).map(|row| row.presence) {
+            Some(Presence::Evacuating) if ordinary_runs => Evacuation::done(false, self.without(Presence::Evacuating)),
+            Some(Presence::Evacuating) => Evacuation::done(true, self.clone()),
+            Some(Presence::Ordinary) => Evacuation { keep: false, result: self.unclaim(stamp) },
+            Some(Presence::Suspect) => Evacuation::done(false, self.without(Presence::Suspect)),
+            None => Evacuation::done(false, self.clone()),
         }
     }
 

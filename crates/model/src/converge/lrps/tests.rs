@@ -64,6 +64,7 @@ fn desired(instances: i32) -> DesiredLrp {
         run_info: Bytes::new(),
         definition: crate::DefinitionNumber::FIRST,
         definition_identifier: String::new(),
+        history: None,
         previous: None,
         unknown: crate::Unknown::default(),
     }
@@ -133,6 +134,7 @@ fn print(decision: &Decision) -> String {
         Decision::LoseCell { key, held_by } => format!("{}: lose cell {}", key.index, held_by.cell_id),
         Decision::PromoteSuspect { key, held_by } => format!("{}: promote {}", key.index, held_by.cell_id),
         Decision::RetireSuspect { key, held_by } => format!("{}: retire suspect {}", key.index, held_by.cell_id),
+        Decision::StopLeaving { key, held_by } => format!("{}: stop leaving {}", key.index, held_by.cell_id),
         Decision::Retire { key } => format!("{}: retire", key.index),
         Decision::UpdateInstance { key, routes, tags } => {
             format!("{}: update{}{}", key.index, if *routes { " routes" } else { "" }, if *tags { " tags" } else { "" })
@@ -361,6 +363,7 @@ fn carry_out(decisions: &[Decision], before: &Slot, stamp: &Stamp) -> Slot {
             Decision::LoseCell { held_by, .. } => slot.lose_cell(held_by, stamp).map(Ok),
             Decision::PromoteSuspect { held_by, .. } => slot.promote_suspect(held_by).map(Ok),
             Decision::RetireSuspect { held_by, .. } => slot.retire_suspect(held_by).map(Ok),
+            Decision::StopLeaving { held_by, .. } => slot.let_leave(held_by).map(Ok),
             Decision::Retire { .. } => Some(slot.remove(None)),
             Decision::PruneDomain { .. } | Decision::UpdateInstance { .. } => None,
         };
