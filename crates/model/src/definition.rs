@@ -9,7 +9,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use crate::Resources;
+use crate::{Packed, Resources};
 
 /// Definitions of one desired LRP are counted from 1. A number is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,6 +49,8 @@ pub struct Definition {
     pub metrics_guid: String,
     /// What only the cell needs, encoded by the API crate.
     pub run_info: Bytes,
+    /// The routes of its instances, where the update that replaced it changed routes as well; other ports need other routes.
+    pub routes: Option<Packed<Bytes>>,
 }
 
 /// A definition as a client sends it: it has no number yet.
@@ -89,6 +91,7 @@ impl NewDefinition {
             log_guid: self.log_guid,
             metrics_guid: self.metrics_guid,
             run_info: self.run_info,
+            routes: None,
         }
     }
 }

@@ -154,6 +154,10 @@ impl DesiredLrp {
             next.ground_beyond(instances);
         }
         if let Some(routes) = update.routes {
+            let is_redefined = next.definition != self.definition;
+            if let Some(previous) = next.previous.as_mut().filter(|_| is_redefined && routes != self.routes) {
+                Arc::make_mut(previous).routes = Some(self.routes.clone());
+            }
             next.routes = routes;
         }
         if let Some(annotation) = update.annotation {
@@ -215,6 +219,33 @@ impl DesiredLrp {
             log_guid: self.log_guid.clone(),
             metrics_guid: self.metrics_guid.clone(),
             run_info: self.run_info.clone(),
+            routes: None,
+        }
+    }
+
+    /// The record as instances of one of its definitions are to see it: those that still have the previous one see that.
+    pub fn as_defined(self: &Arc<Self>, number: DefinitionNumber) -> Arc<Self> {
+        match self.previous.as_ref().filter(|previous| previous.number == number) {
+            Some(previous) => Arc::new(self.using(previous)),
+            None => self.clone(),
+        }
+    }
+
+    /// What a definition is called; `None` when instances cannot have it any more.
+    pub fn identifier_of(&self, number: DefinitionNumber) -> Option<&str> {
+        let previous = self.previous.as_ref().filter(|previous| previous.number == number);
+        match number == self.definition {
+            true => Some(&self.definition_identifier),
+            false => previous.map(|previous| previous.identifier.as_str()),
+        }
+    }
+
+    /// The definition that instances can have and that is called so.
+    pub fn definition_called(&self, identifier: &str) -> Option<DefinitionNumber> {
+        let previous = self.previous.as_ref().filter(|previous| previous.identifier == identifier);
+        match identifier == self.definition_identifier {
+            true => Some(self.definition),
+            false => previous.map(|previous| previous.number),
         }
     }
 
@@ -293,6 +324,7 @@ mod tests {
             log_guid: before.log_guid.clone(),
             metrics_guid: before.metrics_guid.clone(),
             run_info: before.run_info.clone(),
+            routes: None,
         };
         let expected = DesiredLrp {
             instances: 5,

@@ -51,8 +51,8 @@ pub enum Cause {
     Promotion,
     /// Convergence removed a suspect.
     SuspectRetired,
-    /// A rollout replaces an instance. Its rows name their definitions already.
-    Roll,
+    /// As [`Cause::Plain`], and the rows name their definitions already.
+    Named,
 }
 
 impl Outcome {

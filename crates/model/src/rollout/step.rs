@@ -153,8 +153,11 @@ impl DesiredLrp {
         Some(self.using(&back_to).with_rollout(rollout.reversed(why, now_ns)))
     }
 
-    fn using(&self, definition: &Definition) -> Self {
+    pub(crate) fn using(&self, definition: &Definition) -> Self {
+        let mut present = self.present_definition();
+        present.routes = definition.routes.as_ref().map(|_| self.routes.clone());
         Self {
+            routes: definition.routes.clone().unwrap_or_else(|| self.routes.clone()),
             resources: definition.resources.clone(),
             placement_tags: definition.placement_tags.clone(),
             volume_drivers: definition.volume_drivers.clone(),
@@ -163,7 +166,7 @@ impl DesiredLrp {
             run_info: definition.run_info.clone(),
             definition: definition.number,
             definition_identifier: definition.identifier.clone(),
-            previous: Some(Arc::new(self.present_definition())),
+            previous: Some(Arc::new(present)),
             ..self.clone()
         }
     }

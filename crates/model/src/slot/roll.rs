@@ -45,12 +45,12 @@ impl Slot {
                 ..self.clone()
             },
         };
-        Some(Outcome { slot, cause: Cause::Roll, auction: true })
+        Some(Outcome { slot, cause: Cause::Named, auction: true })
     }
 
     /// The successor has proven itself.
     pub fn let_leave(&self, by: &InstanceKey) -> Option<Outcome> {
-        self.leaves(by).then(|| Outcome { slot: self.without(Presence::Evacuating), cause: Cause::Roll, auction: false })
+        self.leaves(by).then(|| Outcome { slot: self.without(Presence::Evacuating), cause: Cause::Named, auction: false })
     }
 
     /// The container that was about to leave is the instance again, and its successor goes.
@@ -58,6 +58,6 @@ impl Slot {
         let row = self.leaving().filter(|row| row.is_held_by(by))?;
         let back = ActualLrp { leaving: false, ..row.with_presence(Presence::Ordinary) };
         let slot = Slot { ordinary: Some(Arc::new(back)), evacuating: None, suspect: None };
-        Some(Outcome { slot, cause: Cause::Roll, auction: false })
+        Some(Outcome { slot, cause: Cause::Named, auction: false })
     }
 }

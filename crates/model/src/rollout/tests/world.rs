@@ -106,7 +106,7 @@ impl World {
 
     fn put(&mut self, index: i32, before: &Slot, outcome: Outcome) {
         let mut after = outcome.slot;
-        if outcome.cause != Cause::Roll {
+        if outcome.cause != Cause::Named {
             after.name_definitions(before, Some(Known::of(&self.desired)));
         }
         self.slots.insert(index, after);
