@@ -201,6 +201,11 @@ routes! {
     UpdateDesiredLrp, "UpdateDesireLRP", Post, "/v1/desired_lrp/update", UpdateDesiredLRPRequest => DesiredLRPLifecycleResponse, Diego "1.0", Current;
     RemoveDesiredLrp, "RemoveDesiredLRP", Post, "/v1/desired_lrp/remove", RemoveDesiredLRPRequest => DesiredLRPLifecycleResponse, Diego "1.0", Current;
 
+    DesiredLrpDefinitions, "DesiredLRPDefinitions", Post, "/v1/desired_lrp/definitions", DesiredLRPByProcessGuidRequest => DesiredLRPDefinitionsResponse, Corkboard "0.1", Current;
+    CancelUpdate, "CancelUpdateDesiredLRP", Post, "/v1/desired_lrp/cancel_update", SteerUpdateRequest => DesiredLRPLifecycleResponse, Corkboard "0.1", Current;
+    PauseUpdate, "PauseUpdateDesiredLRP", Post, "/v1/desired_lrp/pause_update", SteerUpdateRequest => DesiredLRPLifecycleResponse, Corkboard "0.1", Current;
+    ResumeUpdate, "ResumeUpdateDesiredLRP", Post, "/v1/desired_lrp/resume_update", SteerUpdateRequest => DesiredLRPLifecycleResponse, Corkboard "0.1", Current;
+    RollbackDesiredLrp, "RollbackDesiredLRP", Post, "/v1/desired_lrp/rollback", RollbackDesiredLRPRequest => DesiredLRPLifecycleResponse, Corkboard "0.1", Current;
     MutableDesiredLrps, "ListMutableDesiredLRPs", Post, "/v1/mutable_desired_lrps/list", ListMutableDesiredLRPsRequest => ListMutableDesiredLRPsResponse, Corkboard "0.1", Current;
     ImmutableDesiredLrps, "ListImmutableDesiredLRPs", Post, "/v1/immutable_desired_lrps/list", ListImmutableDesiredLRPsRequest => ListImmutableDesiredLRPsResponse, Corkboard "0.1", Current;
     CreateDesiredLrp, "CreateDesiredLRP", Post, "/v1/desired_lrp/create", CreateDesiredLRPRequest => CreateDesiredLRPResponse, Corkboard "0.1", Current;

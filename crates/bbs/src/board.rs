@@ -35,6 +35,8 @@ pub struct Board {
     slots_by_cell: OrdMap<CellId, OrdMap<SlotKey, Arc<SlotEntry>>>,
     slots_by_domain: OrdMap<DomainName, OrdSet<SlotKey>>,
     desired_by_domain: OrdMap<DomainName, OrdSet<ProcessGuid>>,
+    /// Those whose instances are being brought to another definition.
+    rolling: OrdSet<ProcessGuid>,
     tasks_by_cell: OrdMap<CellId, OrdSet<TaskGuid>>,
     totals: Totals,
     /// Records in the store that could not be read. They are kept, named, and shown to the operator.
@@ -216,6 +218,10 @@ impl Board {
             }
             insert_into(&mut self.desired_by_domain, &lrp.domain, &guid);
         }
+        match lrp.previous.is_some() || lrp.rollout().is_some() {
+            true => drop(self.rolling.insert(guid.clone())),
+            false => drop(self.rolling.remove(&guid)),
+        }
         let entry = Arc::new(DesiredEntry::new(lrp));
         self.totals.add_desired(&entry);
         self.desired.insert(guid, entry);
@@ -224,8 +230,14 @@ impl Board {
     pub fn remove_desired(&mut self, guid: &ProcessGuid) {
         if let Some(old) = self.desired.remove(guid) {
             self.totals.remove_desired(&old);
+            self.rolling.remove(guid);
             remove_from(&mut self.desired_by_domain, &old.lrp.domain, guid);
         }
+    }
+
+    /// The processes whose instances are being brought to another definition.
+    pub fn rolling(&self) -> impl Iterator<Item = &ProcessGuid> {
+        self.rolling.iter()
     }
 
     pub fn put_task(&mut self, task: Arc<Task>) {
@@ -277,6 +289,7 @@ impl Board {
             slots_by_cell: self.slots_by_cell.union(other.slots_by_cell),
             slots_by_domain: self.slots_by_domain.union(other.slots_by_domain),
             desired_by_domain: self.desired_by_domain.union(other.desired_by_domain),
+            rolling: self.rolling.union(other.rolling),
             tasks_by_cell: self.tasks_by_cell.union(other.tasks_by_cell),
             totals,
             quarantine: self.quarantine.union(other.quarantine),
@@ -299,6 +312,7 @@ impl Board {
             ("slots by cell", fresh.cells_and_keys() == self.cells_and_keys() && self.cells_show_the_present()),
             ("slots by domain", fresh.slots_by_domain == self.slots_by_domain),
             ("desired by domain", fresh.desired_by_domain == self.desired_by_domain),
+            ("rolling", fresh.rolling == self.rolling),
             ("tasks by cell", fresh.tasks_by_cell == self.tasks_by_cell),
             ("totals", fresh.totals == self.totals),
         ];

@@ -30,6 +30,8 @@ pub struct Config {
     pub timing: Timing,
     pub limits: Limits,
     pub task_rejections_max: i32,
+    /// How many former definitions of a process are kept, to go back to.
+    pub definitions_kept: usize,
     pub outbound: Outbound,
     /// Cells listed in a file of JSON presences, one a line, read again when it changes.
     pub cells_file: Option<PathBuf>,

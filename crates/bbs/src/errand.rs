@@ -321,6 +321,7 @@ impl Engaged {
             effects,
             metrics: Metrics::new(),
             task_rejections_max: config.task_rejections_max,
+            definitions_kept: config.definitions_kept,
             forms: opened.forms.clone(),
             vault: vault.clone(),
         });

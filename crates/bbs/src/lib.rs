@@ -2,7 +2,7 @@
 //!
 //! Where to start: [`server::run`] starts and stops everything. A request arrives in [`http`], becomes a command in
 //! [`commands`], is applied and made durable by [`writer`], shows on the [`board`], and is announced by [`events`].
-//! [`converge`] repairs what nobody asked for but somebody wants; [`outbound`] talks to auctioneer, cells and callers.
+//! [`converge`] repairs what nobody asked for but somebody wants; [`rollouts`] brings instances to another definition; [`outbound`] talks to auctioneer, cells and callers.
 //! Among Diego's own components `locket` knows who may serve and which cells there are.
 //! [`follow`] keeps the board of a node that waits up to date; [`nodes`] tells which nodes there are.
 //! [`migrate`] brings records to another data version, [`keys`] under another key, both while clients are served;
@@ -31,6 +31,7 @@ pub mod operations;
 pub mod outbound;
 mod pace;
 pub mod phase;
+pub mod rollouts;
 pub mod server;
 pub mod shelf;
 pub mod status;

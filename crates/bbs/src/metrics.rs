@@ -63,6 +63,7 @@ pub struct Metrics {
     pub tasks_failed: CellCounter,
     pub tasks_succeeded: CellCounter,
     pub convergence: Convergence,
+    pub rollouts: Rollouts,
     pub migration: Migration,
     pub encryption: Encryption,
     domains: Family<DomainLabel, Gauge>,
@@ -104,6 +105,18 @@ pub struct Convergence {
     pub tasks_running: Gauge,
     pub tasks_completed: Gauge,
     pub tasks_resolving: Gauge,
+}
+
+/// Updates of definitions.
+#[derive(Debug, Default)]
+pub struct Rollouts {
+    pub under_way: Gauge,
+    pub begun: Counter,
+    pub replaced: Counter,
+    pub taken_back: Counter,
+    pub completed: Counter,
+    pub reverted: Counter,
+    pub halted: Counter,
 }
 
 /// How far a migration is; read from its status when somebody asks.
@@ -203,6 +216,7 @@ impl Metrics {
             tasks_failed: cell_counter(&mut registry, "tasks_failed", "Tasks that failed, by cell"),
             tasks_succeeded: cell_counter(&mut registry, "tasks_succeeded", "Tasks that succeeded, by cell"),
             convergence: Convergence::default(),
+            rollouts: Rollouts::default(),
             migration: Migration::default(),
             encryption: Encryption::default(),
             domains: Family::default(),
@@ -211,6 +225,7 @@ impl Metrics {
         };
         registry.register("domain", "1 while the domain is fresh", metrics.domains.clone());
         metrics.convergence.register(&mut registry);
+        metrics.rollouts.register(&mut registry);
         metrics.migration.register(&mut registry);
         metrics.encryption.register(&mut registry);
         Arc::new(Self { registry, ..metrics })
@@ -301,6 +316,22 @@ impl Convergence {
         ];
         for (name, help, gauge) in gauges {
             registry.register(name, help, gauge.clone());
+        }
+    }
+}
+
+impl Rollouts {
+    fn register(&self, registry: &mut Registry) {
+        registry.register("rollouts_under_way", "Processes whose instances have two definitions", self.under_way.clone());
+        for (name, help, counter) in [
+            ("rollout_instances_begun", "Indices for which an instance of the other definition was asked", &self.begun),
+            ("rollout_instances_replaced", "Indices whose new instance has proven itself", &self.replaced),
+            ("rollout_instances_taken_back", "Indices whose old instance stayed after all", &self.taken_back),
+            ("rollouts_completed", "Updates that ended, also those that were taken back", &self.completed),
+            ("rollouts_reverted", "Updates that failed and took themselves back", &self.reverted),
+            ("rollouts_halted", "Updates that failed and wait for somebody", &self.halted),
+        ] {
+            registry.register(name, help, counter.clone());
         }
     }
 }

@@ -33,6 +33,7 @@ use crate::migrate::open::{OpenError, Opened};
 use crate::migrate::status::Tracker;
 use crate::migrate::{Access, Migrator};
 use crate::phase::{Phase, Stage};
+use crate::rollouts::Driver;
 use crate::shelf::Shelf;
 use crate::status::StatusSource;
 use crate::writer::{Writer, WriterParts};
@@ -355,6 +356,7 @@ impl Start {
             effects,
             metrics: metrics.clone(),
             task_rejections_max: self.config.task_rejections_max,
+            definitions_kept: self.config.definitions_kept,
             forms: opened.forms.clone(),
             vault: vault.clone(),
         });
@@ -384,6 +386,14 @@ impl Start {
         }));
         let wake = Arc::new(Notify::new());
         tokio::spawn(wake_on_change(registry.clone(), wake.clone(), stop.clone()));
+        let driver = Driver {
+            board: board.clone(),
+            writer: writer.clone(),
+            clock: self.clock.clone(),
+            metrics: metrics.clone(),
+            guard: engine.guard.clone(),
+        };
+        let rollout_task = tokio::spawn(roll_when_open(driver, engine.access.clone(), stop.clone()));
         let converger = Converger {
             board: board.clone(),
             writer: writer.clone(),
@@ -426,6 +436,7 @@ impl Start {
             stop_outbound: Some(stop_outbound),
             outbound_task,
             converge_task,
+            rollout_task,
             engine_task: engine.task,
             rotator_task,
             door_task,
@@ -479,6 +490,15 @@ async fn converge_when_open(
         () = open => {}
     }
     converger.run(stop).await;
+}
+
+/// Rollouts are driven while writes are taken.
+async fn roll_when_open(driver: Driver, mut access: watch::Receiver<Access>, mut stop: watch::Receiver<bool>) {
+    tokio::select! {
+        _ = stop.wait_for(|stop| *stop) => return,
+        _ = access.wait_for(|access| *access == Access::All) => {}
+    }
+    driver.run(stop).await;
 }
 
 /// What a node has in hand when it may begin to serve.

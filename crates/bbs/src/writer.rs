@@ -108,6 +108,8 @@ pub struct WriterParts {
     pub effects: mpsc::Sender<TracedEffect>,
     pub metrics: Arc<Metrics>,
     pub task_rejections_max: i32,
+    /// How many former definitions of a process one can go back to.
+    pub definitions_kept: usize,
     /// In which data versions changes are stored, until a [`Control`] changes it.
     pub forms: Forms,
     /// The store, if its records are sealed.
@@ -213,6 +215,7 @@ impl WriterParts {
             now_ns: self.clock.now_ns(),
             clock: self.clock.clone(),
             task_rejections_max: self.task_rejections_max,
+            definitions_kept: self.definitions_kept,
         };
         let draft = Draft::new(Board::clone(&self.board.load()), setting, desk.forms.clone());
         let mut group = Group { draft, replies: Vec::new() };

@@ -231,6 +231,13 @@ impl DesiredLrp {
         }
     }
 
+    /// The record as each of its definitions makes it: the one in use, the previous one, and former ones, the latest first.
+    pub fn definitions(&self) -> impl Iterator<Item = Self> {
+        let older = self.history.iter().flat_map(|history| &history.older);
+        let others = self.previous.iter().chain(older).map(|definition| self.using(definition));
+        std::iter::once(self.clone()).chain(others)
+    }
+
     /// What a definition is called; `None` when instances cannot have it any more.
     pub fn identifier_of(&self, number: DefinitionNumber) -> Option<&str> {
         let previous = self.previous.as_ref().filter(|previous| previous.number == number);

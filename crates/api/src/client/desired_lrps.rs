@@ -2,7 +2,7 @@
 
 use super::{Client, ClientError};
 use crate::models::{
-    DesireLrpRequest, DesiredLrPsRequest, DesiredLrPsResponse, DesiredLrp, DesiredLrpByProcessGuidRequest,
+    ActualLrpInstanceKey, DesireLrpRequest, DesiredLrPsRequest, DesiredLrPsResponse, DesiredLrp, DesiredLrpByProcessGuidRequest,
     DesiredLrpLifecycleResponse, DesiredLrpResponse, DesiredLrpSchedulingInfo,
     DesiredLrpSchedulingInfoByProcessGuidResponse, DesiredLrpSchedulingInfosResponse, DesiredLrpUpdate,
     RemoveDesiredLrpRequest, UpdateDesiredLrpRequest,
@@ -17,7 +17,19 @@ impl Client {
     }
 
     pub async fn desired_lrp_by_process_guid(&self, process_guid: &str) -> Result<DesiredLrp, ClientError> {
-        let request = DesiredLrpByProcessGuidRequest { process_guid: process_guid.to_owned() };
+        let request = DesiredLrpByProcessGuidRequest { process_guid: process_guid.to_owned(), ..Default::default() };
+        let answer: DesiredLrpResponse = self.call(Route::DesiredLrpByProcessGuid, request).await?;
+        Ok(answer.desired_lrp.unwrap_or_default())
+    }
+
+    /// The record as an instance is to see it: during an update some have the definition before.
+    pub async fn desired_lrp_of_instance(
+        &self,
+        process_guid: &str,
+        instance: ActualLrpInstanceKey,
+    ) -> Result<DesiredLrp, ClientError> {
+        let process_guid = process_guid.to_owned();
+        let request = DesiredLrpByProcessGuidRequest { process_guid, actual_lrp_instance_key: Some(instance) };
         let answer: DesiredLrpResponse = self.call(Route::DesiredLrpByProcessGuid, request).await?;
         Ok(answer.desired_lrp.unwrap_or_default())
     }
@@ -35,7 +47,7 @@ impl Client {
         &self,
         process_guid: &str,
     ) -> Result<DesiredLrpSchedulingInfo, ClientError> {
-        let request = DesiredLrpByProcessGuidRequest { process_guid: process_guid.to_owned() };
+        let request = DesiredLrpByProcessGuidRequest { process_guid: process_guid.to_owned(), ..Default::default() };
         let route = Route::DesiredLrpSchedulingInfoByProcessGuid;
         let answer: DesiredLrpSchedulingInfoByProcessGuidResponse = self.call(route, request).await?;
         Ok(answer.desired_lrp_scheduling_info.unwrap_or_default())

@@ -83,6 +83,7 @@ mod feed;
 mod operator;
 pub mod pool;
 mod retry;
+mod rollouts;
 mod tasks;
 pub mod tls;
 

@@ -108,6 +108,7 @@ impl Nature {
             | R::DesiredLrpsR2
             | R::DesiredLrpByProcessGuid
             | R::DesiredLrpByProcessGuidR2
+            | R::DesiredLrpDefinitions
             | R::Tasks
             | R::TasksR2
             | R::TaskByGuid

@@ -1,7 +1,7 @@
 //! Actual LRPs.
 
 use model::{
-    ActualLrp, ActualLrpKey, CellId, DomainName, IdError, InstanceGuid, InstanceKey, ModificationTag, NetInfo,
+    ActualLrp, ActualLrpKey, CellId, DefinitionNumber, DomainName, IdError, InstanceGuid, InstanceKey, ModificationTag, NetInfo,
     PortMapping, Presence, ProcessGuid, Report,
 };
 
@@ -39,7 +39,14 @@ pub fn actual_item(row: &ActualLrp) -> Item {
         }
         message.always_bool(13, row.routable);
         message.text(14, &row.availability_zone);
+        message.number(100, shown_number(row.definition));
+        message.number(101, i32::from(row.leaving));
     })
+}
+
+/// The first is not sent: whoever has never updated anything sees what Diego would show.
+pub(super) fn shown_number(number: DefinitionNumber) -> u32 {
+    if number == DefinitionNumber::FIRST { 0 } else { number.0 }
 }
 
 pub(super) fn put_tag(tag: &ModificationTag, part: &mut Fields<'_>) {
@@ -88,6 +95,8 @@ pub fn actual_lrp(row: &ActualLrp) -> models::ActualLrp {
             .collect(),
         routable: Some(row.routable),
         availability_zone: row.availability_zone.clone(),
+        definition_number: shown_number(row.definition),
+        leaving: row.leaving,
     }
 }
 
@@ -104,6 +113,8 @@ pub(super) fn info(row: &ActualLrp) -> models::ActualLrpInfo {
         presence: wire_presence(row.presence).into(),
         routable: Some(row.routable),
         availability_zone: row.availability_zone.clone(),
+        definition_number: shown_number(row.definition),
+        leaving: row.leaving,
     }
 }
 

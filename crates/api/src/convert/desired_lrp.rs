@@ -22,9 +22,9 @@ use model::{
 use prost::Message;
 use prost::encoding::{WireType, decode_key, skip_field};
 
-use super::actual_lrp::put_tag;
+use super::actual_lrp::{put_tag, shown_number};
 use super::fields::{self, Fields};
-use super::{Item, frame_len, put_frame, put_sub_message};
+use super::{Item, frame_len, put_frame, put_sub_message, rollout};
 use crate::models;
 use crate::validate::{Invalid, compact_routes};
 
@@ -162,6 +162,7 @@ pub fn desire(wire: models::DesiredLrp, epoch: std::sync::Arc<str>) -> Result<De
         definition: DefinitionNumber::FIRST,
         definition_identifier: definition.identifier,
         previous: None,
+        history: None,
         unknown: Unknown::default(),
     })
 }
@@ -173,6 +174,7 @@ pub fn update(wire: models::DesiredLrpUpdate) -> Result<DesiredUpdate, IntakeErr
         (Some(lrp), Some(identifier)) => redefine(lrp, identifier)?,
         _ => DesiredUpdate::default(),
     };
+    update.terms = rollout::terms(wire.rollout.unwrap_or_default());
     update.instances = wire.instances;
     update.routes = wire.routes.map(compact_routes).transpose()?.map(Into::into);
     update.annotation = wire.annotation;
@@ -217,6 +219,7 @@ impl Parts {
         wire.ports.retain(|port| seen.insert(*port));
         wire.deprecated_start_timeout_s = 0;
         wire.modification_tag = None;
+        forget_definitions(&mut wire);
         let parts = Self {
             process_guid: take(&mut wire.process_guid),
             domain: take(&mut wire.domain),
@@ -248,6 +251,16 @@ impl Parts {
         let definition = NewDefinition { run_info: wire.encode_to_vec().into(), ..parts.definition };
         Self { definition, ..parts }
     }
+}
+
+/// What the server says about definitions is not a part of one.
+fn forget_definitions(wire: &mut models::DesiredLrp) {
+    wire.definition_identifier.clear();
+    wire.definition_number = 0;
+    wire.previous_definition_identifier.clear();
+    wire.previous_definition_number = 0;
+    wire.previous_routes = None;
+    wire.rollout = None;
 }
 
 /// The host names that the internal router should know for this LRP; `None` when the route has an unknown shape.
@@ -307,6 +320,22 @@ fn put_routing(lrp: &DesiredLrp, message: &mut Fields<'_>) {
     message.sub(21, |part| put_tag(&lrp.tag, part));
     for (name, tag) in lrp.metric_tags.iter() {
         put_metric_tag(name, tag, message);
+    }
+    put_definitions(lrp, message);
+}
+
+fn put_definitions(lrp: &DesiredLrp, message: &mut Fields<'_>) {
+    message.text(100, &lrp.definition_identifier);
+    message.number(101, shown_number(lrp.definition));
+    if let Some(previous) = &lrp.previous {
+        message.text(102, &previous.identifier);
+        message.number(103, previous.number.0);
+        if let Some(routes) = &previous.routes {
+            message.sub(104, |part| put_routes(routes, part));
+        }
+    }
+    if let Some(rollout) = lrp.history.as_ref().and_then(|history| history.rollout.as_ref()) {
+        message.sub(105, |part| rollout::put(rollout, part));
     }
 }
 

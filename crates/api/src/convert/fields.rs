@@ -57,6 +57,11 @@ impl Fields<'_> {
         self.0.len()
     }
 
+    /// All fields of a message that was built.
+    pub(super) fn message(&mut self, message: &impl prost::Message) {
+        message.encode_raw(self.0);
+    }
+
     pub(super) fn text(&mut self, tag: u32, text: &str) {
         self.bytes(tag, text.as_bytes());
     }

@@ -13,6 +13,7 @@ mod cell;
 pub mod desired_lrp;
 mod event;
 mod fields;
+pub mod rollout;
 mod task;
 
 pub use actual_lrp::{

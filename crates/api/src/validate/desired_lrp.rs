@@ -114,6 +114,12 @@ impl Validate for DesiredLrpUpdate {
         metric_tags(&self.metric_tags, "", found);
         // Presence counts here, not content: two empty texts take the credentials away.
         found.credential_pair(self.image_username.is_some(), self.image_password.is_some());
+        if let Some(terms) = &self.rollout {
+            found.under("rollout", |found| terms.findings(found));
+            if self.desired_lrp.is_none() {
+                found.field("desired_lrp");
+            }
+        }
         match (&self.desired_lrp, &self.update_identifier) {
             (Some(lrp), Some(identifier)) => {
                 found.under("desired_lrp", |found| as_if_desired(lrp).findings(found));

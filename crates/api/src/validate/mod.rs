@@ -25,6 +25,7 @@ mod evacuation;
 mod findings;
 mod image;
 mod metric_tags;
+mod rollout;
 mod rootfs;
 mod routes;
 #[cfg(test)]

@@ -40,6 +40,10 @@ fn carry_out(draft: &mut Draft, decision: Decision) {
         Decision::LoseCell { key, held_by } => change(draft, &key, |slot, stamp| slot.lose_cell(&held_by, stamp)),
         Decision::PromoteSuspect { key, held_by } => change(draft, &key, |slot, _| slot.promote_suspect(&held_by)),
         Decision::RetireSuspect { key, held_by } => change(draft, &key, |slot, _| slot.retire_suspect(&held_by)),
+        Decision::StopLeaving { key, held_by } => {
+            change(draft, &key, |slot, _| slot.let_leave(&held_by));
+            draft.follow_up(Effect::StopInstance { key, instance: held_by });
+        }
         Decision::Retire { key } => retire(draft, &key),
         Decision::UpdateInstance { key, routes, tags } => update_instance(draft, key, routes, tags),
     }

@@ -18,6 +18,7 @@ mod fail;
 mod remove;
 mod remove_lrp;
 mod retire;
+mod roll;
 mod start;
 mod task_moves;
 mod update_lrp;
@@ -35,6 +36,7 @@ pub use fail::Fail;
 pub use remove::Remove;
 pub use remove_lrp::RemoveLrp;
 pub use retire::RetireUnheld;
+pub use roll::{Ask, Roll, Steer};
 pub use start::Start;
 pub use task_moves::{MoveTask, TaskCall};
 pub use update_lrp::UpdateLrp;
@@ -69,6 +71,8 @@ pub enum Command {
     Fail(Fail),
     Remove(Remove),
     RetireUnheld(RetireUnheld),
+    Roll(Box<Roll>),
+    Steer(Box<Steer>),
     Evacuate(Box<Evacuate>),
     RemoveEvacuating(RemoveEvacuating),
     DesireTask(Box<DesireTask>),
@@ -93,6 +97,8 @@ impl Command {
             Self::Fail(command) => command.apply(draft),
             Self::Remove(command) => command.apply(draft),
             Self::RetireUnheld(command) => command.apply(draft),
+            Self::Roll(command) => command.apply(draft),
+            Self::Steer(command) => command.apply(draft),
             Self::Evacuate(command) => command.apply(draft),
             Self::RemoveEvacuating(command) => command.apply(draft),
             Self::DesireTask(command) => command.apply(draft),
@@ -120,6 +126,8 @@ impl Command {
             Self::Fail(_) => "fail",
             Self::Remove(_) => "remove",
             Self::RetireUnheld(_) => "retire",
+            Self::Roll(_) => "roll",
+            Self::Steer(_) => "steer-rollout",
             Self::Evacuate(_) => "evacuate",
             Self::RemoveEvacuating(_) => "remove-evacuating",
             Self::DesireTask(_) => "desire-task",

@@ -1,6 +1,6 @@
 //! A container runs. Cells repeat this for every container at every poll, as a heartbeat.
 
-use model::{ActualLrpKey, ActualState, InstanceKey, Refusal, Report};
+use model::{ActualLrpKey, ActualState, DefinitionNumber, DesiredLrp, InstanceKey, Refusal, Report, Slot};
 
 use super::{Done, Draft};
 use crate::board::{Board, SlotKey};
@@ -10,6 +10,8 @@ pub struct Start {
     pub key: ActualLrpKey,
     pub by: InstanceKey,
     pub report: Report,
+    /// What the cell says that the container was made from. Cells that know no definitions do not say.
+    pub definition: Option<DefinitionNumber>,
 }
 
 impl Start {
@@ -30,9 +32,32 @@ impl Start {
 
     pub(super) fn apply(self, draft: &mut Draft) -> Result<Done, Refusal> {
         let slot = draft.board.slot(&self.key.process_guid, self.key.index);
-        let outcome = slot.start(&self.key, &self.by, self.report, &draft.stamp())?;
+        let desired = draft.desired(&self.key.process_guid);
+        let number = desired.and_then(|lrp| made_from(&lrp, &slot, &self.by, self.definition));
+        let mut outcome = slot.start(&self.key, &self.by, self.report, &draft.stamp())?;
+        if let Some(number) = number {
+            outcome = outcome.made_from(number, &self.by);
+        }
         let key = SlotKey { process_guid: self.key.process_guid, index: self.key.index };
         draft.change_slot(key, &slot, &outcome, false);
         Ok(Done::Ok)
+    }
+}
+
+/// What a container that starts during an update was made from, if that is not what its row was meant to be. A cell that does
+/// not say has asked for the record after it claimed the instance, and got the definition that was in use then.
+fn made_from(
+    lrp: &DesiredLrp,
+    slot: &Slot,
+    by: &InstanceKey,
+    said: Option<DefinitionNumber>,
+) -> Option<DefinitionNumber> {
+    let rollout = lrp.rollout()?;
+    let starts = slot.ordinary.as_ref().filter(|row| row.state != ActualState::Running || !row.is_held_by(by));
+    match (said, starts) {
+        (Some(number), _) => lrp.identifier_of(number).map(|_| number),
+        (None, Some(row)) if row.state == ActualState::Claimed && row.since_ns < rollout.started_ns => None,
+        (None, Some(_)) => Some(lrp.definition),
+        (None, None) => None,
     }
 }

@@ -1,7 +1,7 @@
 //! Scale a process, change what is known about it, or give it a new definition.
 //!
-//! A new definition is for instances that are placed from now on. Those that run go on as they are and are not told; the
-//! definition they run is kept until the last of them is gone.
+//! A new definition begins a rollout, which replaces the instances one by one. Until the last of them is gone the definition they
+//! run is kept.
 
 use std::sync::Arc;
 
@@ -20,9 +20,7 @@ pub struct UpdateLrp {
 impl UpdateLrp {
     pub(super) fn apply(self, draft: &mut Draft) -> Result<Done, Refusal> {
         let before = draft.desired(&self.process_guid).ok_or(Refusal::NotFound)?;
-        let mut after = before.updated(self.update)?;
-        after.previous = after.previous.filter(|previous| draft.is_named(&self.process_guid, previous.number));
-        let after = Arc::new(after);
+        let after = Arc::new(before.updated(self.update, draft.now_ns())?);
         draft.put_desired(Some(before.clone()), after.clone());
         create_instances(draft, &after, before.instances..after.instances);
         if after.instances < before.instances {
@@ -34,7 +32,7 @@ impl UpdateLrp {
 }
 
 /// Rows that no cell has go at once. Others go when their cell has stopped them; it is asked to, and if the asking is lost,
-/// convergence asks again. Evacuating rows are left to their cell.
+/// convergence asks again. Evacuating rows are left to their cell, unless it is an update that keeps them.
 pub(super) fn stop_instances(draft: &mut Draft, process_guid: &ProcessGuid, from_index: i32) {
     let surplus: Vec<_> = draft
         .board
@@ -46,6 +44,13 @@ pub(super) fn stop_instances(draft: &mut Draft, process_guid: &ProcessGuid, from
         if let Ok(outcome) = slot.remove_unheld() {
             let key = SlotKey { process_guid: process_guid.clone(), index };
             draft.change_slot(key, &slot, &outcome, true);
+        }
+        if let Some((key, instance)) = slot.leaving().and_then(|row| Some((row.key.clone(), row.instance.clone()?))) {
+            let slot = draft.board.slot(process_guid, index);
+            if let Some(outcome) = slot.let_leave(&instance) {
+                draft.change_slot(SlotKey { process_guid: process_guid.clone(), index }, &slot, &outcome, true);
+            }
+            draft.follow_up(Effect::StopInstance { key, instance });
         }
         for (key, instance) in holders(&slot) {
             draft.follow_up(Effect::StopInstance { key, instance });

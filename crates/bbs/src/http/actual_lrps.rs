@@ -130,6 +130,7 @@ fn command(call: &Call) -> Result<Command, Error> {
             Command::Start(Box::new(Start {
                 key: convert::lrp_key(request.actual_lrp_key.take()).map_err(|error| id(&error))?,
                 by: convert::instance_key(request.actual_lrp_instance_key.take()).map_err(|error| id(&error))?,
+                definition: (request.definition_number > 0).then_some(DefinitionNumber(request.definition_number)),
                 report: convert::report_of_start(request, call.route == Route::StartActualLrpR0),
             }))
         }

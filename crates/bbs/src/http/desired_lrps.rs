@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::convert::desired_lrp as intake_lrp;
 use api::models::{
-    CreateDesiredLrpRequest, CreateDesiredLrpRequest09, DesireLrpRequest, DesiredLrPsRequest, DesiredLrPsResponse,
+    ActualLrpInstanceKey, CreateDesiredLrpRequest, CreateDesiredLrpRequest09, DesireLrpRequest, DesiredLrPsRequest, DesiredLrPsResponse,
     DesiredLrpByProcessGuidRequest, DesiredLrpLifecycleResponse, DesiredLrpResponse, Error, ListDesiredLrPsRequest09,
     ListImmutableDesiredLrPsRequest, ListMutableDesiredLrPsRequest, RemoveDesiredLrpRequest, UpdateDesiredLrpRequest,
 };
@@ -116,9 +116,24 @@ fn get(board: &Board, call: &Call, view: View) -> Answer {
         Err(error) => return failed::<DesiredLrpResponse>(error),
     };
     match board.desired.get(request.process_guid.as_str()) {
-        Some(entry) => one(entry, view),
+        Some(entry) => match defined_for(board, entry, request.actual_lrp_instance_key) {
+            Some(lrp) => one(&DesiredEntry::new(lrp), view),
+            None => one(entry, view),
+        },
         None => failed::<DesiredLrpResponse>(api::errors::resource_not_found()),
     }
+}
+
+/// The record with the definition that the row of an instance names; `None` where that is the one in use.
+fn defined_for(
+    board: &Board,
+    entry: &DesiredEntry,
+    instance: Option<ActualLrpInstanceKey>,
+) -> Option<Arc<model::DesiredLrp>> {
+    let (previous, instance) = (entry.lrp.previous.as_ref()?, api::convert::instance_key(instance).ok()?);
+    let mut rows = board.slots_of(&entry.lrp.process_guid).flat_map(|(_, entry)| entry.slot.rows());
+    let row = rows.find(|row| row.is_held_by(&instance))?;
+    (row.definition == previous.number).then(|| entry.lrp.as_defined(row.definition))
 }
 
 /// A single record stands in the same field as the records of a list.

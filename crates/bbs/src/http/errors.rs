@@ -17,7 +17,13 @@ pub(super) fn of_refusal(refusal: &Refusal) -> Error {
         Refusal::CannotBeUnclaimed => Type::ActualLrpCannotBeUnclaimed,
         Refusal::TaskTransition { .. } => Type::InvalidStateTransition,
         Refusal::RunningOnDifferentCell { .. } => Type::RunningOnDifferentCell,
-        Refusal::DefinitionInUse { .. } | Refusal::UpdateInProgress { .. } => Type::ResourceConflict,
+        Refusal::DefinitionInUse { .. }
+        | Refusal::DefinitionKept { .. }
+        | Refusal::Unchanged { .. }
+        | Refusal::NoRollout { .. }
+        | Refusal::RollingBack { .. }
+        | Refusal::UpdateInProgress { .. } => Type::ResourceConflict,
+        Refusal::NoSuchDefinition { .. } => Type::ResourceNotFound,
     };
     Error::new(kind, refusal.to_string())
 }

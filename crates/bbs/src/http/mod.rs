@@ -51,6 +51,7 @@ pub mod listener;
 mod lists;
 mod operator;
 mod stall;
+mod rollouts;
 mod tasks;
 
 pub use body::Body;
@@ -260,6 +261,8 @@ async fn handle(app: &App, call: Call) -> Result<Answer, Failure> {
         | R::DesiredLrpByProcessGuidR2
         | R::DesiredLrpByProcessGuidR1
         | R::DesiredLrpByProcessGuidR0 => app.proven(desired_lrps::read(app, &call)),
+        R::DesiredLrpDefinitions => app.proven(rollouts::definitions(app, &call)),
+        R::CancelUpdate | R::PauseUpdate | R::ResumeUpdate | R::RollbackDesiredLrp => rollouts::steer(app, call).await,
         R::DesireDesiredLrp
         | R::DesireDesiredLrpR1
         | R::DesireDesiredLrpR0

@@ -80,6 +80,7 @@ async fn work(
         effects,
         metrics: Metrics::new(),
         task_rejections_max: 0,
+        definitions_kept: 0,
         forms: Forms::only(Version::LATEST),
         vault: Some(vault.clone()),
     });

@@ -28,6 +28,7 @@ pub(super) struct Master {
     pub(super) stop_outbound: Option<oneshot::Sender<()>>,
     pub(super) outbound_task: JoinHandle<()>,
     pub(super) converge_task: JoinHandle<()>,
+    pub(super) rollout_task: JoinHandle<()>,
     pub(super) engine_task: JoinHandle<MigratorEnd>,
     pub(super) rotator_task: Option<JoinHandle<RotatorEnd>>,
     pub(super) door_task: JoinHandle<()>,
@@ -98,6 +99,7 @@ impl Master {
         self.door_task.abort();
         let _ = (&mut self.door_task).await;
         let _ = (&mut self.converge_task).await;
+        let _ = (&mut self.rollout_task).await;
         if engine_runs {
             let _ = (&mut self.engine_task).await;
         }
@@ -134,6 +136,7 @@ impl Master {
         self.writer_task.abort();
         self.outbound_task.abort();
         self.converge_task.abort();
+        self.rollout_task.abort();
         self.engine_task.abort();
         self.door_task.abort();
         self.rotator_task.into_iter().for_each(|task| task.abort());

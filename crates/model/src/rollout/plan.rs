@@ -29,6 +29,16 @@ pub enum Decision {
     Complete,
 }
 
+impl Decision {
+    /// The index that it is about, if it is about one.
+    pub fn index(&self) -> Option<i32> {
+        match self {
+            Self::Begin { index, .. } | Self::Finish { index, .. } | Self::TakeBack { index, .. } => Some(*index),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     pub decisions: Vec<Decision>,

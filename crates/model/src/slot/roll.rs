@@ -9,6 +9,20 @@ use std::sync::Arc;
 use super::{Cause, Outcome, Slot, Stamp};
 use crate::{ActualLrp, ActualState, DefinitionNumber, InstanceKey, Presence};
 
+impl Outcome {
+    /// A cell says what the container of the ordinary row was made from.
+    #[must_use]
+    pub fn made_from(self, number: DefinitionNumber, by: &InstanceKey) -> Self {
+        match &self.slot.ordinary {
+            Some(row) if row.is_held_by(by) => {
+                let row = ActualLrp { definition: number, ..ActualLrp::clone(row) };
+                Self { slot: Slot { ordinary: Some(Arc::new(row)), ..self.slot }, cause: Cause::Named, ..self }
+            }
+            _ => self,
+        }
+    }
+}
+
 impl Slot {
     /// The row of a container that leaves as soon as its successor has proven itself.
     pub fn leaving(&self) -> Option<&Arc<ActualLrp>> {

@@ -213,11 +213,8 @@ impl World {
     }
 
     fn carry_out(&mut self, decision: &Decision) {
-        let index = match decision {
-            Decision::Begin { index, .. } | Decision::Finish { index, .. } | Decision::TakeBack { index, .. } => *index,
-            _ => -1,
-        };
-        let (slot, served) = (self.slot(index), self.served());
+        let slot = decision.index().map(|index| self.slot(index)).unwrap_or_default();
+        let served = self.served();
         let Some(change) = carry_out(&self.desired, &slot, decision, KEEP, &self.stamp()) else {
             panic!("nothing has happened since {decision:?} was decided, and it does nothing");
         };

@@ -1,0 +1,52 @@
+//! How an update is rolled out, and what may be asked of one.
+
+use super::{Findings, Validate};
+use crate::models::{RollbackDesiredLrpRequest, RolloutTerms, SteerUpdateRequest};
+
+/// More would replace everything at once, which is what a rollout is there to avoid.
+pub const IN_FLIGHT_MAX: u32 = 1_000;
+/// A week: whatever takes longer is not waited for.
+pub const TIME_MS_MAX: i64 = 7 * 24 * 60 * 60 * 1000;
+const UNTIL_RESUMED_MS: i64 = -1;
+
+impl Validate for RolloutTerms {
+    fn findings(&self, found: &mut Findings) {
+        if self.in_flight.is_some_and(|count| !(1..=IN_FLIGHT_MAX).contains(&count)) {
+            found.field("in_flight");
+        }
+        if self.canaries.is_some_and(|count| count > super::desired_lrp::INSTANCES_MAX.cast_unsigned()) {
+            found.field("canaries");
+        }
+        let pause = self.canary_pause_ms.filter(|ms| *ms != UNTIL_RESUMED_MS);
+        for (name, ms, least) in [
+            ("canary_pause_ms", pause, 0),
+            ("healthy_ms", self.healthy_ms, 0),
+            ("instance_deadline_ms", self.instance_deadline_ms, 1),
+            ("deadline_ms", self.deadline_ms, 1),
+        ] {
+            if ms.is_some_and(|ms| !(least..=TIME_MS_MAX).contains(&ms)) {
+                found.field(name);
+            }
+        }
+        if let (Some(healthy), Some(deadline)) = (self.healthy_ms, self.instance_deadline_ms)
+            && healthy >= deadline
+        {
+            found.field("instance_deadline_ms");
+        }
+    }
+}
+
+impl Validate for SteerUpdateRequest {
+    fn findings(&self, found: &mut Findings) {
+        found.not_empty("process_guid", &self.process_guid);
+    }
+}
+
+impl Validate for RollbackDesiredLrpRequest {
+    fn findings(&self, found: &mut Findings) {
+        found.not_empty("process_guid", &self.process_guid);
+        if let Some(terms) = &self.rollout {
+            found.under("rollout", |found| terms.findings(found));
+        }
+    }
+}
