@@ -33,6 +33,8 @@ macro_rules! immutable {
                 routes: mutable.routes,
                 annotation: mutable.annotation,
                 $($field: immutable.$field,)*
+                // What the server says about definitions is in neither half.
+                ..DesiredLrp::default()
             }
         }
     };
