@@ -4,15 +4,17 @@
 //! expected bytes here.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use expect_test::{Expect, expect};
+use model::rollout::Pause;
 use proptest::prelude::*;
 
-use super::generated::{all_kinds, any_entity};
+use super::generated::{all_kinds, any_entity, leaving, rolling};
 use super::*;
 use crate::versions::unknown::Carried;
-use crate::versions::{Quarantined, split_desired_lrp};
+use crate::versions::{EntityRef, Quarantined, split_desired_lrp};
 
 fn samples() -> Vec<Entity> {
     all_kinds().iter().map(|entity| of_model(entity.as_ref())).collect()
@@ -65,6 +67,40 @@ fn the_bytes_of_each_record_are_frozen() {
     "#]]);
 }
 
+fn rolling_record() -> Entity {
+    of_model(EntityRef::Desired(&rolling()))
+}
+
+#[test]
+fn the_bytes_of_a_history_are_frozen() {
+    check_bytes(&rolling_record(), &expect![]);
+    let mut until_resumed = rolling();
+    let rollout = Arc::make_mut(until_resumed.history.as_mut().unwrap()).rollout.as_mut().unwrap();
+    rollout.terms.canary_pause = Pause::UntilResumed;
+    rollout.flights.clear();
+    check_bytes(&of_model(EntityRef::Desired(&until_resumed)), &expect![]);
+    check_bytes(&of_model(EntityRef::Actual(&leaving())), &expect![]);
+}
+
+#[test]
+fn a_history_and_a_mark_are_all_that_is_added_to_a_record() {
+    let (plain, added) = (records_of(&samples()[..2]), records_of(&[of_model(EntityRef::Actual(&leaving())), rolling_record()]));
+    let longer: Vec<&str> = plain.iter().filter(|(key, value)| added[*key] != **value).map(|(key, _)| key.as_str()).collect();
+    assert_eq!(longer, [ACTUAL, SCHEDULE]);
+    assert!(longer.iter().all(|key| added[*key].starts_with(&plain[*key])));
+}
+
+#[test]
+fn no_pause_and_one_without_an_end_are_not_the_same() {
+    for pause in [Pause::For(0), Pause::For(-1), Pause::UntilResumed] {
+        let mut lrp = rolling();
+        Arc::make_mut(lrp.history.as_mut().unwrap()).rollout.as_mut().unwrap().terms.canary_pause = pause;
+        let (mut loaded, quarantined) = load(&records_of(&[of_model(EntityRef::Desired(&lrp))]));
+        assert_eq!(quarantined, vec![]);
+        assert_eq!(into_model(loaded.remove(0)), Ok(crate::versions::Entity::Desired(lrp)));
+    }
+}
+
 #[test]
 fn what_is_carried_and_what_is_not_known_is_frozen() {
     let Entity::Domain(mut domain) = samples().swap_remove(2) else { panic!("the third is a domain") };
@@ -96,6 +132,19 @@ fn the_records_are_joined_in_any_order() {
 }
 
 #[test]
+fn a_schedule_waits_for_every_definition_it_names() {
+    let (whole, records) = (rolling_record(), records_of(&[rolling_record()]));
+    for last in records.keys() {
+        let mut loader = Loader::default();
+        for key in records.keys().filter(|key| *key != last) {
+            assert_eq!(loader.feed(key, &records[key]), None, "without {last}");
+        }
+        assert_eq!(loader.feed(last, &records[last]).as_ref(), Some(&whole));
+        assert_eq!(loader.finish(), vec![]);
+    }
+}
+
+#[test]
 fn run_info_shares_the_memory_of_its_record() {
     let records = records_of(&samples()[1..2]);
     let (loaded, _) = load(&records);
@@ -108,7 +157,7 @@ fn run_info_shares_the_memory_of_its_record() {
 fn records_that_may_hold_secrets_print_only_their_name() {
     let [_, desired, _, task] = samples().try_into().unwrap();
     let text = format!("{desired:?} {task:?}");
-    expect!["Desired(Desired { schedule: Schedule, definition: Definition, previous: Some(Definition) }) Task(Task)"]
+    expect!["Desired(Desired { schedule: Schedule, definition: Definition, previous: Some(Definition), older: [] }) Task(Task)"]
         .assert_eq(&text);
 }
 
@@ -175,6 +224,61 @@ fn parts_of_a_desired_lrp_are_not_read_without_the_others() {
         /v1794700800/desired/schedule/process: its definition record 3 is missing or unreadable"#]]);
 }
 
+/// Loads a DesiredLRP with a history after something was changed, without looking at it when it was written.
+fn check_unfit(change: impl FnOnce(&mut Desired), expected: &Expect) {
+    let Entity::Desired(mut desired) = rolling_record() else { panic!("a DesiredLRP") };
+    change(&mut desired);
+    let (loaded, quarantined) = load(&records_of(&[Entity::Desired(desired)]));
+    assert_eq!(loaded, vec![]);
+    let of_schedule = quarantined.iter().find(|one| one.key == SCHEDULE).unwrap();
+    expected.assert_eq(&of_schedule.why);
+    let definitions = quarantined.iter().filter(|one| one.key != SCHEDULE);
+    assert!(definitions.clone().count() > 0);
+    assert!(definitions.clone().all(|one| one.why.contains("schedule record")), "{quarantined:?}");
+}
+
+fn history(desired: &mut Desired) -> &mut records::History {
+    desired.schedule.history.as_mut().unwrap()
+}
+
+fn rollout(desired: &mut Desired) -> &mut records::Rollout {
+    history(desired).rollout.as_mut().unwrap()
+}
+
+fn terms(desired: &mut Desired) -> &mut records::Terms {
+    rollout(desired).terms.as_mut().unwrap()
+}
+
+#[test]
+fn a_history_that_cannot_be_is_quarantined_with_its_definitions() {
+    check_unfit(|desired| drop(desired.older.pop()), &expect![]);
+    check_unfit(|desired| history(desired).older.push(9), &expect![]);
+    check_unfit(|desired| history(desired).older.push(0), &expect![]);
+    check_unfit(|desired| history(desired).older.push(1), &expect![]);
+    check_unfit(|desired| history(desired).older.push(2), &expect![]);
+    check_unfit(|desired| history(desired).older.push(3), &expect![]);
+    check_unfit(|desired| history(desired).older = (11..22).collect(), &expect![]);
+    check_unfit(|desired| rollout(desired).phase = 0, &expect![]);
+    check_unfit(|desired| rollout(desired).phase = 6, &expect![]);
+    check_unfit(|desired| rollout(desired).from = 0, &expect![]);
+    check_unfit(|desired| rollout(desired).to = 0, &expect![]);
+    check_unfit(|desired| rollout(desired).to = 1, &expect![]);
+    check_unfit(|desired| desired.schedule.previous = 0, &expect![]);
+    check_unfit(|desired| rollout(desired).terms = None, &expect![]);
+    check_unfit(|desired| terms(desired).canary_pause = None, &expect![]);
+    check_unfit(|desired| terms(desired).in_flight = 1, &expect![]);
+    check_unfit(|desired| terms(desired).in_flight = 0, &expect![]);
+}
+
+#[test]
+fn the_account_of_a_rollout_outlives_its_definitions() {
+    let Entity::Desired(mut desired) = rolling_record() else { panic!("a DesiredLRP") };
+    let over = rollout(&mut desired);
+    (over.phase, over.from, over.to) = (5, 7, 8);
+    let over = Entity::Desired(desired);
+    assert_eq!(load(&records_of(std::slice::from_ref(&over))), (vec![over], vec![]));
+}
+
 #[test]
 fn a_record_that_is_fed_twice_is_quarantined() {
     let records = records_of(&samples());
@@ -220,6 +324,11 @@ fn what_is_lost_on_the_way_down_is_named() {
     desired.schedule.definition = 1;
     desired.definition.number = 1;
     check_loss(&Entity::Desired(desired), &expect![[r#""#]]);
+    check_loss(&of_model(EntityRef::Actual(&leaving())), &expect![]);
+    check_loss(&rolling_record(), &expect![]);
+    let Entity::Desired(mut over) = rolling_record() else { panic!("a DesiredLRP") };
+    rollout(&mut over).phase = 5;
+    check_loss(&Entity::Desired(over), &expect![]);
 }
 
 fn check_step(older: &split_desired_lrp::Entity) {
