@@ -40,6 +40,8 @@ pub fn carry_out(desired: &DesiredLrp, slot: &Slot, decision: &Decision, keep: u
             slot.ordinary.as_ref().filter(|row| row.tag == *saw)?;
             let outcome = slot.begin_roll(rollout.to, stamp)?;
             let mut next = rollout.without_flight(*index);
+            // A flight that was to end before this one began may not have ended.
+            (next.flights.len() < rollout.terms.in_flight.max(1) as usize).then_some(())?;
             next.flights.push(Flight { index: *index, begun_ns: now_ns });
             Some(Change { slot: Some((*index, outcome)), ..Change::of(desired.with_rollout(next)) })
         }

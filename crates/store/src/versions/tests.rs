@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use expect_test::{Expect, expect};
+use model::rollout::Terms;
 use model::rollout::plan::Decision;
 use model::rollout::step::carry_out;
-use model::rollout::Terms;
 use model::slot::Stamp;
 use model::{DefinitionNumber, DesiredUpdate, Slot};
 use proptest::prelude::*;
@@ -121,17 +121,54 @@ fn a_rollout_writes_the_schedule_and_no_definition_that_is_there() {
     };
     let before = rolling();
     check(&before, &before, expect![]);
-    check(&before, &DesiredLrp { history: before.history.as_deref().cloned().map(Into::into), ..before.clone() }, expect![]);
-    check(&before, &before.paused(9).unwrap(), expect![]);
+    check(
+        &before,
+        &DesiredLrp { history: before.history.as_deref().cloned().map(Into::into), ..before.clone() },
+        expect![],
+    );
+    check(&before, &before.paused(9).unwrap(), expect!["put /v1794700800/desired/schedule/process"]);
     let done = completed(&before, 2).unwrap();
-    check(&before, &done, expect![]);
-    check(&before, &completed(&before, 1).unwrap(), expect![]);
-    check(&before, &completed(&before, 0).unwrap(), expect![]);
-    check(&done, &done.rolled_back(Some(""), Terms::default(), 9).unwrap(), expect![]);
+    check(&before, &done, expect!["put /v1794700800/desired/schedule/process"]);
+    check(
+        &before,
+        &completed(&before, 1).unwrap(),
+        expect![[r#"
+        put /v1794700800/desired/schedule/process
+        delete /v1794700800/desired/definition/process/0000000001"#]],
+    );
+    check(
+        &before,
+        &completed(&before, 0).unwrap(),
+        expect![[r#"
+        put /v1794700800/desired/schedule/process
+        delete /v1794700800/desired/definition/process/0000000002
+        delete /v1794700800/desired/definition/process/0000000001"#]],
+    );
+    check(
+        &done,
+        &done.rolled_back(Some(""), Terms::default(), 9).unwrap(),
+        expect!["put /v1794700800/desired/schedule/process"],
+    );
     // What every change changes is the tag; the history is looked at all the same.
-    check(&before, &DesiredLrp { history: None, ..before.clone() }, expect![]);
-    check(&DesiredLrp { history: None, ..before.clone() }, &before, expect![]);
-    check(&before, &DesiredLrp { tag: before.tag.clone(), ..before.paused(9).unwrap() }, expect![]);
+    check(
+        &before,
+        &DesiredLrp { history: None, ..before.clone() },
+        expect![[r#"
+        put /v1794700800/desired/schedule/process
+        delete /v1794700800/desired/definition/process/0000000001"#]],
+    );
+    check(
+        &DesiredLrp { history: None, ..before.clone() },
+        &before,
+        expect![[r#"
+        put /v1794700800/desired/schedule/process
+        put /v1794700800/desired/definition/process/0000000001"#]],
+    );
+    check(
+        &before,
+        &DesiredLrp { tag: before.tag.clone(), ..before.paused(9).unwrap() },
+        expect!["put /v1794700800/desired/schedule/process"],
+    );
 }
 
 #[test]
@@ -162,8 +199,9 @@ fn a_row_that_moves_leaves_nothing_behind() {
 fn both_forms_are_written_and_losses_named() {
     let both = Forms::both(Version::SplitDesiredLrp, Version::LATEST);
     let old = Entity::Desired(desired());
-    let scaled =
-        Entity::Desired(desired().updated(DesiredUpdate { instances: Some(9), ..DesiredUpdate::default() }, 7).unwrap());
+    let scaled = Entity::Desired(
+        desired().updated(DesiredUpdate { instances: Some(9), ..DesiredUpdate::default() }, 7).unwrap(),
+    );
     check_change(
         &both,
         None,
@@ -220,8 +258,22 @@ fn a_rehearsal_counts_what_is_written_and_names_what_is_lost() {
         expected.assert_eq(&lines.join("\n"));
     };
     let in_a_rollout = || vec![Entity::Actual(leaving()), Entity::Desired(rolling())];
-    check_of(in_a_rollout(), Version::LrpDefinitions, Version::LrpDefinitions, expect![]);
-    check_of(in_a_rollout(), Version::LrpDefinitions, Version::InitialJson, expect![]);
+    check_of(
+        in_a_rollout(),
+        Version::LrpDefinitions,
+        Version::LrpDefinitions,
+        expect![[r#"
+        ActualLRP process/1 (evacuating): 1 records, 217 bytes, [], None
+        DesiredLRP process: 4 records, 640 bytes, [], None"#]],
+    );
+    check_of(
+        in_a_rollout(),
+        Version::LrpDefinitions,
+        Version::InitialJson,
+        expect![[r#"
+        ActualLRP process/1 (evacuating): 1 records, 682 bytes, ["that it runs definition 2", "that it is leaving because an update replaces it"], None
+        DesiredLRP process: 1 records, 647 bytes, ["that its definition is number 3, named \"blue\"", "the previous definition, number 2", "the older definition, number 1", "the rollout, from definition 2 to 3", "the count of its definitions, 4"], None"#]],
+    );
     let check = |from, to, expected: Expect| check_of(all_kinds(), from, to, expected);
     check(
         Version::SplitDesiredLrp,
@@ -370,9 +422,8 @@ fn related_to(entity: Entity) -> Option<Entity> {
                     lrp.rolled_back(None, Terms::default(), 7).unwrap_or_else(|_| lrp.clone())
                 }
                 None => DesiredLrp { definition: lrp.definition.next(), ..lrp.clone() },
-                Some(previous) if previous.number.0 % 2 == 0 => {
-                    completed(&lrp, previous.number.0 as usize % 4).unwrap_or_else(|| DesiredLrp { previous: None, ..lrp.clone() })
-                }
+                Some(previous) if previous.number.0 % 2 == 0 => completed(&lrp, previous.number.0 as usize % 4)
+                    .unwrap_or_else(|| DesiredLrp { previous: None, ..lrp.clone() }),
                 Some(_) => lrp.cancelled(7).or_else(|_| lrp.paused(7)).unwrap_or_else(|_| lrp.clone()),
             };
             Some(Entity::Desired(next.updated(annotated, 7).unwrap()))

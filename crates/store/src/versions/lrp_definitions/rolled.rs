@@ -90,9 +90,7 @@ fn made(lrp: &DesiredLrp, a_move: &Move, terms: Terms, now_ns: i64) -> Option<De
         Move::Cancel => lrp.cancelled(now_ns).ok(),
         Move::Pause => lrp.paused(now_ns).ok(),
         Move::Resume => lrp.resumed(now_ns).ok(),
-        Move::Scale(to) => {
-            lrp.updated(DesiredUpdate { instances: Some(*to), ..DesiredUpdate::default() }, now_ns).ok()
-        }
+        Move::Scale(to) => lrp.updated(DesiredUpdate { instances: Some(*to), ..DesiredUpdate::default() }, now_ns).ok(),
         Move::Adopt => decided(Decision::Adopt, 0),
         Move::Begin(index) => decided(Decision::Begin { index: *index, saw: actual().tag }, 0),
         Move::Finish(index) => decided(Decision::Finish { index: *index, leaves: None }, 0),
@@ -139,7 +137,14 @@ fn every_phase_is_reached_and_as_many_definitions_are_kept_as_may_be() {
     lrp.previous = None;
     let mut phases = BTreeSet::new();
     let course = [
-        Move::Update, Move::Begin(0), Move::Finish(0), Move::Rest, Move::GoOn, Move::Halt, Move::Pause, Move::Resume,
+        Move::Update,
+        Move::Begin(0),
+        Move::Finish(0),
+        Move::Rest,
+        Move::GoOn,
+        Move::Halt,
+        Move::Pause,
+        Move::Resume,
         Move::Complete(usize::MAX),
     ];
     for (now_ns, a_move) in (0..).zip(course.iter().cycle().take(2 * OLDER_MAX * course.len())) {
