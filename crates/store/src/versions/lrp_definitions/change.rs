@@ -4,7 +4,8 @@
 //! be written as it is already there is left alone, above all the definitions of a DesiredLRP, which are large and never
 //! change. Whether it would is told from the model, without encoding anything. The caller keeps a step within its limits:
 //! a change has one operation at most for each record that there is before or after. A DesiredLRP is a schedule, two
-//! definitions that instances may have, and up to [`OLDER_MAX`](model::rollout::OLDER_MAX) older ones; all else is one record.
+//! definitions that instances may have, and up to [`OLDER_MAX`](model::rollout::OLDER_MAX) older ones; all else is one
+//! record.
 
 use std::sync::Arc;
 

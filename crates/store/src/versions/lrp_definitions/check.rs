@@ -1,7 +1,7 @@
 //! What a record of this version must have to be one.
 //!
-//! Promise: a record that passes has all its parts, its ids are there and not too long, its numbers are known, and what it
-//! names several of is within its limits. The reason why one does not pass never shows a value.
+//! Promise: a record that passes has all its parts, its ids are there and not too long, its numbers are known, and there
+//! is not too much of anything. The reason why one does not pass never shows a value.
 
 use thiserror::Error;
 

@@ -1,8 +1,9 @@
 //! What the records of an entity hold beside what the model has a field for, packed into `model::Unknown` and out again.
 //!
 //! Promise: the fields that are not known and those that are carried for other versions go through the model unharmed,
-//! each with the record it came from. A definition keeps its own when it becomes the previous one, an older one, or the one
-//! in use again. For an entity that has none of them, and that is almost every one, nothing is allocated and nothing is read.
+//! each with the record it came from. A definition keeps its own when it becomes the previous one, an older one, or the
+//! one in use again. For an entity that has none of them, and that is almost every one, nothing is allocated and nothing
+//! is read.
 //!
 //! These bytes live in memory only; their layout may change with every release.
 

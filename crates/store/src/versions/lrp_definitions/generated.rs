@@ -1,4 +1,4 @@
-//! Entities of the model for tests: one of each kind, a DesiredLRP with a history and a row that leaves, and generated ones.
+//! Entities of the model for tests: one of each kind, those that only a rollout leaves behind, and generated ones.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -296,8 +296,8 @@ prop_compose! {
     }
 }
 
-/// A history as one with these definitions can have it: no number is there twice, and a rollout that is not over leads from
-/// the one to the other.
+/// A history as a DesiredLRP with these definitions can have it: no number is there twice, and a rollout that is not over
+/// leads from the one to the other.
 fn fitted(mut history: History, definition: DefinitionNumber, previous: Option<DefinitionNumber>) -> History {
     let mut taken: BTreeSet<_> = previous.into_iter().chain([definition]).collect();
     history.older.retain(|kept| taken.insert(kept.number));

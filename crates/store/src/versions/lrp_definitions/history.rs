@@ -1,7 +1,7 @@
 //! Between the history of a DesiredLRP in the model and its message in the schedule.
 //!
-//! Promise: to a message and back gives the same history. The definitions that it keeps are records of their own; the message
-//! has their numbers, and whoever reads one brings the definitions along.
+//! Promise: to a message and back gives the same history. The definitions that it keeps are records of their own; the
+//! message has their numbers, and whoever reads one brings the definitions along.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Whatever rollouts make of a DesiredLRP can be read again: the checks of this version refuse nothing that the model does,
-//! also when its decisions are carried out late, twice or in an order in which nobody planned them.
+//! Whatever rollouts make of a DesiredLRP can be read again: the checks of this version refuse nothing that the model
+//! does, also when its decisions are carried out late, twice or in an order in which nobody planned them.
 
 use std::collections::BTreeSet;
 
