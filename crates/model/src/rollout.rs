@@ -14,12 +14,15 @@ use crate::{ActualLrp, Definition, DefinitionNumber, DesiredLrp, NANOS_PER_SECON
 pub mod plan;
 pub mod step;
 
+/// So many former definitions are kept at most. All of them belong to one record, and a change of one is stored whole.
+pub const OLDER_MAX: usize = 10;
+
 /// What a desired LRP remembers about its definitions beyond the two that instances may have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     /// How many definitions there have been, so that no number is used twice.
     pub made: u32,
-    /// Former definitions that one can go back to, the latest first.
+    /// Former definitions that one can go back to, the latest first; never more than [`OLDER_MAX`].
     pub older: Vec<Arc<Definition>>,
     /// The rollout that is under way, or the last one.
     pub rollout: Option<Rollout>,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use model::event::{self, DesiredEvent, Event, TaskEvent};
+use model::rollout::OLDER_MAX;
 use model::slot::{Cause, Known, Outcome, Stamp};
 use model::{
     ActualLrpKey, CellId, DefinitionNumber, DesiredLrp, Domain, DomainName, InstanceKey, Nanos, Presence, ProcessGuid,
@@ -13,9 +14,12 @@ use store::{EntityRef, Forms, Lost, Step};
 use crate::board::{Board, SlotKey};
 use crate::clock::Clock;
 
-/// Operations that the next change may need: three rows of a slot and a DesiredLRP with two definitions, all of it in two
+/// Records of a DesiredLRP in one form: its schedule, the definitions that instances may have, and those that are kept.
+const DESIRED_RECORDS_MAX: usize = 1 + 2 + OLDER_MAX;
+/// Operations that the next change may need: three rows of a slot and a DesiredLRP with all its definitions, all of it in two
 /// forms, and as many again for records that are in the way and have to be kept.
-const CHANGE_OPS_MAX: usize = 24;
+const CHANGE_OPS_MAX: usize = 2 * 2 * (3 + DESIRED_RECORDS_MAX);
+const _: () = assert!(CHANGE_OPS_MAX <= store::STEP_OPS_MAX, "every change fits into a step");
 /// From here on a step takes no further change.
 const STEP_BYTES_FULL: usize = store::STEP_BYTES_MAX / 2;
 /// What one change may store in one form. Two forms of it fit into a step, also when one of them is in base64: what was

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::plan::Decision;
-use super::{Flight, History, Phase, Rollout, Terms};
+use super::{Flight, History, OLDER_MAX, Phase, Rollout, Terms};
 use crate::slot::{Outcome, Stamp};
 use crate::{Definition, DesiredLrp, InstanceKey, Nanos, Refusal, Slot};
 
@@ -25,7 +25,8 @@ impl Change {
     }
 }
 
-/// `slot` is that of the index which the decision names; `keep` is how many former definitions one can go back to.
+/// `slot` is that of the index which the decision names; `keep` is how many former definitions one can go back to,
+/// [`OLDER_MAX`] at most.
 pub fn carry_out(desired: &DesiredLrp, slot: &Slot, decision: &Decision, keep: usize, stamp: &Stamp) -> Option<Change> {
     let now_ns = stamp.now_ns;
     if *decision == Decision::Adopt {
@@ -39,6 +40,8 @@ pub fn carry_out(desired: &DesiredLrp, slot: &Slot, decision: &Decision, keep: u
             slot.ordinary.as_ref().filter(|row| row.tag == *saw)?;
             let outcome = slot.begin_roll(rollout.to, stamp)?;
             let mut next = rollout.without_flight(*index);
+            // A flight that was to end before this one began may not have ended.
+            (next.flights.len() < rollout.terms.in_flight.max(1) as usize).then_some(())?;
             next.flights.push(Flight { index: *index, begun_ns: now_ns });
             Some(Change { slot: Some((*index, outcome)), ..Change::of(desired.with_rollout(next)) })
         }
@@ -174,7 +177,7 @@ impl DesiredLrp {
     fn completed(&self, rollout: &Rollout, keep: usize, now_ns: Nanos) -> Self {
         let mut history = self.history.as_deref().cloned().unwrap_or_default();
         history.older.splice(0..0, self.previous.clone());
-        history.older.truncate(keep);
+        history.older.truncate(keep.min(OLDER_MAX));
         let rollout = Rollout { flights: Vec::new(), ..rollout.in_phase(Phase::Done, now_ns) };
         let history = History { rollout: Some(rollout), ..history };
         Self { previous: None, history: Some(Arc::new(history)), tag: self.tag.next(), ..self.clone() }

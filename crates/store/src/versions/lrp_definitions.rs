@@ -2,8 +2,8 @@
 //!
 //! What changed: the part of a DesiredLRP that affects its containers became a record of its own for each definition,
 //! counted from 1, and an ActualLRP names the number it runs. So an app can be given another definition while instances
-//! of the one before it still run, and be taken back to it. The schedule names the definition in use and, until the last
-//! instance has left it, the previous one.
+//! of the one before it still run, and be taken back to it. The schedule names the definition in use, the previous one until
+//! the last instance has left it, and the older ones that are kept; it also says how far a rollout is.
 //!
 //! Promise: [`Entity::write`] and [`Loader`] are inverse, fields that are not known survive both, and what cannot be read
 //! is quarantined, never dropped. `keys` is the layout of the keys; [`records`] are frozen by tests on their bytes;
@@ -18,9 +18,12 @@ mod extras;
 mod frozen;
 #[cfg(test)]
 pub(super) mod generated;
+mod history;
 mod keys;
 mod load;
 pub mod records;
+#[cfg(test)]
+mod rolled;
 mod step;
 
 use bytes::Bytes;
@@ -60,6 +63,8 @@ pub struct Desired {
     pub schedule: Box<Kept<Schedule>>,
     pub definition: Box<Kept<Definition>>,
     pub previous: Option<Box<Kept<Definition>>>,
+    /// In the order in which the schedule names them.
+    pub older: Vec<Box<Kept<Definition>>>,
 }
 
 impl Entity {
@@ -83,9 +88,9 @@ impl Entity {
         let mut put = |place: Place<'_>, value| put(place.to_string(), value);
         match self {
             Entity::Desired(desired) => {
-                let Desired { schedule, definition, previous } = desired;
+                let Desired { schedule, definition, previous, older } = desired;
                 put(Place::Schedule(&schedule.process_guid), schedule.value(NUMBER));
-                for one in [definition].into_iter().chain(previous) {
+                for one in [definition].into_iter().chain(previous).chain(older) {
                     put(keys::definition(one), one.value(NUMBER));
                 }
             }

@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 
 use expect_test::{Expect, expect};
-use model::{DefinitionNumber, DesiredUpdate};
+use model::rollout::Terms;
+use model::rollout::plan::Decision;
+use model::rollout::step::carry_out;
+use model::slot::Stamp;
+use model::{DefinitionNumber, DesiredUpdate, Slot};
 use proptest::prelude::*;
 
-use super::lrp_definitions::generated::{actual, all_kinds, any_entity, desired};
+use super::lrp_definitions::generated::{actual, all_kinds, any_entity, desired, leaving, rolling};
 use super::*;
 use crate::kv::Op;
 
@@ -62,7 +66,7 @@ fn a_change_writes_what_it_changed() {
         put /v1794700800/desired/definition/process/0000000002"#]],
     );
     check_change(&newest, Some(&old), Some(&old), &expect![[r#""#]]);
-    let scaled = desired().updated(DesiredUpdate { instances: Some(9), ..DesiredUpdate::default() }).unwrap();
+    let scaled = desired().updated(DesiredUpdate { instances: Some(9), ..DesiredUpdate::default() }, 7).unwrap();
     check_change(
         &newest,
         Some(&old),
@@ -102,6 +106,71 @@ fn a_change_writes_what_it_changed() {
     check_change(&newest, None, None, &expect![[r#""#]]);
 }
 
+/// Nothing is left to do: the rollout that is under way ends.
+fn completed(lrp: &DesiredLrp, keep: usize) -> Option<DesiredLrp> {
+    let stamp = Stamp { now_ns: 9, epoch: "epoch".into() };
+    carry_out(lrp, &Slot::default(), &Decision::Complete, keep, &stamp).map(|change| change.desired)
+}
+
+#[test]
+fn a_rollout_writes_the_schedule_and_no_definition_that_is_there() {
+    let newest = Forms::only(Version::LATEST);
+    let check = |before: &DesiredLrp, after: &DesiredLrp, expected: Expect| {
+        let (before, after) = (Entity::Desired(before.clone()), Entity::Desired(after.clone()));
+        check_change(&newest, Some(&before), Some(&after), &expected);
+    };
+    let before = rolling();
+    check(&before, &before, expect![]);
+    check(
+        &before,
+        &DesiredLrp { history: before.history.as_deref().cloned().map(Into::into), ..before.clone() },
+        expect![],
+    );
+    check(&before, &before.paused(9).unwrap(), expect!["put /v1794700800/desired/schedule/process"]);
+    let done = completed(&before, 2).unwrap();
+    check(&before, &done, expect!["put /v1794700800/desired/schedule/process"]);
+    check(
+        &before,
+        &completed(&before, 1).unwrap(),
+        expect![[r#"
+        put /v1794700800/desired/schedule/process
+        delete /v1794700800/desired/definition/process/0000000001"#]],
+    );
+    check(
+        &before,
+        &completed(&before, 0).unwrap(),
+        expect![[r#"
+        put /v1794700800/desired/schedule/process
+        delete /v1794700800/desired/definition/process/0000000002
+        delete /v1794700800/desired/definition/process/0000000001"#]],
+    );
+    check(
+        &done,
+        &done.rolled_back(Some(""), Terms::default(), 9).unwrap(),
+        expect!["put /v1794700800/desired/schedule/process"],
+    );
+    // What every change changes is the tag; the history is looked at all the same.
+    check(
+        &before,
+        &DesiredLrp { history: None, ..before.clone() },
+        expect![[r#"
+        put /v1794700800/desired/schedule/process
+        delete /v1794700800/desired/definition/process/0000000001"#]],
+    );
+    check(
+        &DesiredLrp { history: None, ..before.clone() },
+        &before,
+        expect![[r#"
+        put /v1794700800/desired/schedule/process
+        put /v1794700800/desired/definition/process/0000000001"#]],
+    );
+    check(
+        &before,
+        &DesiredLrp { tag: before.tag.clone(), ..before.paused(9).unwrap() },
+        expect!["put /v1794700800/desired/schedule/process"],
+    );
+}
+
 #[test]
 fn a_row_that_moves_leaves_nothing_behind() {
     let moved = Entity::Actual(actual().with_presence(Presence::Ordinary));
@@ -130,8 +199,9 @@ fn a_row_that_moves_leaves_nothing_behind() {
 fn both_forms_are_written_and_losses_named() {
     let both = Forms::both(Version::SplitDesiredLrp, Version::LATEST);
     let old = Entity::Desired(desired());
-    let scaled =
-        Entity::Desired(desired().updated(DesiredUpdate { instances: Some(9), ..DesiredUpdate::default() }).unwrap());
+    let scaled = Entity::Desired(
+        desired().updated(DesiredUpdate { instances: Some(9), ..DesiredUpdate::default() }, 7).unwrap(),
+    );
     check_change(
         &both,
         None,
@@ -170,10 +240,10 @@ fn both_forms_are_written_and_losses_named() {
 
 #[test]
 fn a_rehearsal_counts_what_is_written_and_names_what_is_lost() {
-    let check = |from, to, expected: Expect| {
+    let check_of = |entities: Vec<Entity>, from, to, expected: Expect| {
         let mut rehearsal = Rehearsal::new(from, to);
         let mut lines = Vec::new();
-        for entity in all_kinds() {
+        for entity in entities {
             for (key, value) in records(from, entity.as_ref()).0 {
                 lines.extend(rehearsal.feed(&key, &value).map(|one| {
                     let lost: Vec<String> = one.lost.into_iter().map(|lost| lost.what).collect();
@@ -187,6 +257,24 @@ fn a_rehearsal_counts_what_is_written_and_names_what_is_lost() {
         lines.extend(rehearsal.finish().into_iter().map(|one| format!("{}: {}", one.key, one.why)));
         expected.assert_eq(&lines.join("\n"));
     };
+    let in_a_rollout = || vec![Entity::Actual(leaving()), Entity::Desired(rolling())];
+    check_of(
+        in_a_rollout(),
+        Version::LrpDefinitions,
+        Version::LrpDefinitions,
+        expect![[r#"
+        ActualLRP process/1 (evacuating): 1 records, 217 bytes, [], None
+        DesiredLRP process: 4 records, 640 bytes, [], None"#]],
+    );
+    check_of(
+        in_a_rollout(),
+        Version::LrpDefinitions,
+        Version::InitialJson,
+        expect![[r#"
+        ActualLRP process/1 (evacuating): 1 records, 682 bytes, ["that it runs definition 2", "that it is leaving because an update replaces it"], None
+        DesiredLRP process: 1 records, 647 bytes, ["that its definition is number 3, named \"blue\"", "the previous definition, number 2", "the older definition, number 1", "the rollout, from definition 2 to 3", "the count of its definitions, 4"], None"#]],
+    );
+    let check = |from, to, expected: Expect| check_of(all_kinds(), from, to, expected);
     check(
         Version::SplitDesiredLrp,
         Version::LrpDefinitions,
@@ -278,6 +366,19 @@ proptest! {
         }
     }
 
+    /// From every version to every other: what is reported as sound is, whatever it is.
+    #[test]
+    fn every_entity_can_be_rehearsed(entity in any_entity()) {
+        for (from, to) in Version::ALL.iter().flat_map(|from| Version::ALL.iter().map(move |to| (*from, *to))) {
+            let mut rehearsal = Rehearsal::new(from, to);
+            let (written, _) = records(from, entity.as_ref());
+            let rehearsed: Vec<_> = written.iter().filter_map(|(key, value)| rehearsal.feed(key, value)).collect();
+            prop_assert_eq!(rehearsal.finish(), vec![]);
+            prop_assert_eq!(rehearsed.len(), 1);
+            prop_assert_eq!(&rehearsed[0].failure, &None, "from {:?} to {:?}", from, to);
+        }
+    }
+
     /// Whatever was before, the records after a change are those of what is after, in every form.
     #[test]
     fn a_change_leaves_the_records_of_what_is_after(
@@ -314,16 +415,21 @@ fn flips() -> impl Strategy<Value = Vec<(prop::sample::Index, u8)>> {
 fn related_to(entity: Entity) -> Option<Entity> {
     match entity {
         Entity::Desired(lrp) => {
-            let mut next =
-                lrp.updated(DesiredUpdate { annotation: Some("next".into()), ..DesiredUpdate::default() }).unwrap();
-            match next.previous.take() {
-                None => next.definition = next.definition.next(),
-                Some(previous) if previous.number.0 % 2 == 0 => {}
-                previous => next.previous = previous,
-            }
-            Some(Entity::Desired(next))
+            let annotated = DesiredUpdate { annotation: Some("next".into()), ..DesiredUpdate::default() };
+            let next = match &lrp.previous {
+                // To an older definition if there is one, and otherwise to a new one.
+                None if lrp.history.as_ref().is_some_and(|history| !history.older.is_empty()) => {
+                    lrp.rolled_back(None, Terms::default(), 7).unwrap_or_else(|_| lrp.clone())
+                }
+                None => DesiredLrp { definition: lrp.definition.next(), ..lrp.clone() },
+                Some(previous) if previous.number.0 % 2 == 0 => completed(&lrp, previous.number.0 as usize % 4)
+                    .unwrap_or_else(|| DesiredLrp { previous: None, ..lrp.clone() }),
+                Some(_) => lrp.cancelled(7).or_else(|_| lrp.paused(7)).unwrap_or_else(|_| lrp.clone()),
+            };
+            Some(Entity::Desired(next.updated(annotated, 7).unwrap()))
         }
         Entity::Actual(lrp) if lrp.crash_count % 2 == 0 => Some(Entity::Actual(lrp.with_presence(Presence::Suspect))),
+        Entity::Actual(lrp) if lrp.leaving => Some(Entity::Actual(ActualLrp { leaving: false, ..lrp })),
         Entity::Actual(lrp) => Some(Entity::Actual(lrp.failed("no room", 7))),
         Entity::Task(task) => Some(Entity::Task(task.demoted())),
         Entity::Domain(_) => None,

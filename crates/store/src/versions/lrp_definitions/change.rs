@@ -2,11 +2,15 @@
 //!
 //! Promise: the step gets what turns the records of `before` into those of `after`, and nothing else. A record that would
 //! be written as it is already there is left alone, above all the definitions of a DesiredLRP, which are large and never
-//! change. Whether it would is told from the model, without encoding anything. The caller keeps a step within its limits;
-//! no entity needs more than five operations.
+//! change. Whether it would is told from the model, without encoding anything. The caller keeps a step within its limits:
+//! a change has one operation at most for each record that there is before or after. A DesiredLRP is a schedule, two
+//! definitions that instances may have, and up to [`OLDER_MAX`](model::rollout::OLDER_MAX) older ones; all else is one
+//! record.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{ActualLrp, DesiredLrp};
+use model::{ActualLrp, DesiredLrp, History};
 
 use super::extras::Extras;
 use super::keys::{self, Place};
@@ -115,4 +119,19 @@ fn same_schedule(before: &DesiredLrp, after: &DesiredLrp) -> bool {
         && before.image_credentials == after.image_credentials
         && before.definition == after.definition
         && previous(before) == previous(after)
+        && same_history(before.history.as_ref(), after.history.as_ref())
+}
+
+/// As the schedule has it: of the older definitions, their numbers.
+fn same_history(before: Option<&Arc<History>>, after: Option<&Arc<History>>) -> bool {
+    match (before, after) {
+        (Some(before), Some(after)) if Arc::ptr_eq(before, after) => true,
+        (Some(before), Some(after)) => {
+            before.made == after.made
+                && before.rollout == after.rollout
+                && before.older.iter().map(|kept| kept.number).eq(after.older.iter().map(|kept| kept.number))
+        }
+        (None, None) => true,
+        _ => false,
+    }
 }

@@ -14,6 +14,7 @@ use model::{
 use thiserror::Error;
 
 use super::extras::{Extras, ONLY, SCHEDULE};
+use super::history::{history, model_history};
 use super::keys::Place;
 use super::{Desired, records};
 use crate::versions::unknown::Kept;
@@ -34,7 +35,7 @@ const PRESENCES: [(u32, Presence); 3] = [(1, Presence::Ordinary), (2, Presence::
 const TASK_STATES: [(u32, TaskState); 4] =
     [(1, TaskState::Pending), (2, TaskState::Running), (3, TaskState::Completed), (4, TaskState::Resolving)];
 
-fn number_of<T: PartialEq>(table: &[(u32, T)], value: &T) -> u32 {
+pub(super) fn number_of<T: PartialEq>(table: &[(u32, T)], value: &T) -> u32 {
     // 0 means unknown when it is read. A test checks that every value has its row.
     table.iter().find(|(_, known)| known == value).map_or(0, |(number, _)| *number)
 }
@@ -43,7 +44,7 @@ pub(super) fn presence_number(presence: Presence) -> u32 {
     number_of(&PRESENCES, &presence)
 }
 
-fn value_of<T: Copy>(table: &[(u32, T)], number: u32, what: &'static str) -> Result<T, ConvertError> {
+pub(super) fn value_of<T: Copy>(table: &[(u32, T)], number: u32, what: &'static str) -> Result<T, ConvertError> {
     let row = table.iter().find(|(known, _)| *known == number);
     row.map(|(_, value)| *value).ok_or(ConvertError::Unknown { what, number })
 }
@@ -63,11 +64,12 @@ pub(super) fn schedule(lrp: &DesiredLrp, extras: &Extras) -> Kept<records::Sched
         tag: Some(tag(&lrp.tag)),
         definition: lrp.definition.0,
         previous: lrp.previous.as_ref().map_or(0, |previous| previous.number.0),
+        history: lrp.history.as_deref().map(history),
         carried: Vec::new(),
     })
 }
 
-/// A definition of a DesiredLRP, in use or the one before, where it lies in the model.
+/// A definition of a DesiredLRP, in use, the one before or an older one, where it lies in the model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DefinitionRef<'a> {
     guid: &'a ProcessGuid,
@@ -81,11 +83,10 @@ pub(super) struct DefinitionRef<'a> {
     run_info: &'a Bytes,
 }
 
-/// The definition in use, and the one before it if there is one. Their numbers differ.
+/// The definition in use, the one before it if there is one, and the older ones that are kept. Their numbers differ.
 pub(super) fn definitions(lrp: &DesiredLrp) -> impl Iterator<Item = DefinitionRef<'_>> + Clone {
-    let guid = &lrp.process_guid;
     let current = DefinitionRef {
-        guid,
+        guid: &lrp.process_guid,
         number: lrp.definition,
         identifier: &lrp.definition_identifier,
         resources: &lrp.resources,
@@ -95,8 +96,9 @@ pub(super) fn definitions(lrp: &DesiredLrp) -> impl Iterator<Item = DefinitionRe
         metrics_guid: &lrp.metrics_guid,
         run_info: &lrp.run_info,
     };
-    let previous = lrp.previous.as_deref().map(|definition| DefinitionRef {
-        guid,
+    let older = lrp.history.iter().flat_map(|history| &history.older);
+    let others = lrp.previous.iter().chain(older).map(|definition| DefinitionRef {
+        guid: &lrp.process_guid,
         number: definition.number,
         identifier: &definition.identifier,
         resources: &definition.resources,
@@ -106,7 +108,7 @@ pub(super) fn definitions(lrp: &DesiredLrp) -> impl Iterator<Item = DefinitionRe
         metrics_guid: &definition.metrics_guid,
         run_info: &definition.run_info,
     });
-    [Some(current), previous].into_iter().flatten()
+    std::iter::once(current).chain(others)
 }
 
 impl DefinitionRef<'_> {
@@ -151,7 +153,8 @@ pub(super) fn desired(lrp: &DesiredLrp) -> Desired {
     Desired {
         schedule: Box::new(schedule(lrp, &extras)),
         definition: definitions.next().unwrap_or_default(),
-        previous: definitions.next(),
+        previous: lrp.previous.as_ref().and_then(|_| definitions.next()),
+        older: definitions.collect(),
     }
 }
 
@@ -161,6 +164,9 @@ pub(super) fn model_desired(mut desired: Desired) -> Result<DesiredLrp, ConvertE
     let schedule = desired.schedule;
     let definition = model_definition(desired.definition, &mut extras)?;
     let previous = desired.previous.map(|previous| model_definition(previous, &mut extras)).transpose()?;
+    let older = desired.older.into_iter().map(|kept| Ok(Arc::new(model_definition(kept, &mut extras)?)));
+    let older = older.collect::<Result<Vec<_>, ConvertError>>()?;
+    let history = schedule.message.history.map(|history| model_history(history, older)).transpose()?;
     let metric_tags = schedule.message.metric_tags.into_iter().map(|(name, tag)| Ok((name, model_metric_tag(tag)?)));
     Ok(DesiredLrp {
         process_guid: ProcessGuid::parse(&schedule.message.process_guid)?,
@@ -181,6 +187,7 @@ pub(super) fn model_desired(mut desired: Desired) -> Result<DesiredLrp, ConvertE
         definition: definition.number,
         definition_identifier: definition.identifier,
         previous: previous.map(Arc::new),
+        history: history.map(Arc::new),
         unknown: extras.packed(),
     })
 }
@@ -261,6 +268,7 @@ pub(super) fn actual(lrp: &ActualLrp) -> Kept<records::Actual> {
         routable: lrp.routable,
         availability_zone: lrp.availability_zone.clone(),
         definition: lrp.definition.0,
+        leaving: lrp.leaving,
         carried: Vec::new(),
     })
 }
@@ -294,6 +302,7 @@ pub(super) fn model_actual(mut record: Box<Kept<records::Actual>>) -> Result<Act
         routable: record.message.routable,
         availability_zone: record.message.availability_zone,
         definition: DefinitionNumber(record.message.definition),
+        leaving: record.message.leaving,
         unknown: extras.packed(),
     })
 }

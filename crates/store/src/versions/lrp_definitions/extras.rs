@@ -1,8 +1,9 @@
 //! What the records of an entity hold beside what the model has a field for, packed into `model::Unknown` and out again.
 //!
 //! Promise: the fields that are not known and those that are carried for other versions go through the model unharmed,
-//! each with the record it came from. A definition keeps its own when it becomes the previous one. For an entity that has
-//! none of them, and that is almost every one, nothing is allocated and nothing is read.
+//! each with the record it came from. A definition keeps its own when it becomes the previous one, an older one, or the
+//! one in use again. For an entity that has none of them, and that is almost every one, nothing is allocated and nothing
+//! is read.
 //!
 //! These bytes live in memory only; their layout may change with every release.
 
@@ -51,7 +52,9 @@ impl Extras {
         if !kept.unknown.is_empty() || !kept.message.carried().is_empty() {
             let unknown = std::mem::take(&mut kept.unknown);
             let carried = std::mem::take(kept.message.carried());
-            self.extras.push(Extra { record, unknown, carried });
+            // In the order of their numbers, whichever of the definitions is in use.
+            let at = self.extras.partition_point(|extra| extra.record < record);
+            self.extras.insert(at, Extra { record, unknown, carried });
         }
     }
 

@@ -4,15 +4,17 @@
 //! expected bytes here.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use expect_test::{Expect, expect};
+use model::rollout::Pause;
 use proptest::prelude::*;
 
-use super::generated::{all_kinds, any_entity};
+use super::generated::{all_kinds, any_entity, leaving, rolling};
 use super::*;
 use crate::versions::unknown::Carried;
-use crate::versions::{Quarantined, split_desired_lrp};
+use crate::versions::{EntityRef, Quarantined, split_desired_lrp};
 
 fn samples() -> Vec<Entity> {
     all_kinds().iter().map(|entity| of_model(entity.as_ref())).collect()
@@ -65,6 +67,62 @@ fn the_bytes_of_each_record_are_frozen() {
     "#]]);
 }
 
+fn rolling_record() -> Entity {
+    of_model(EntityRef::Desired(&rolling()))
+}
+
+#[test]
+fn the_bytes_of_a_history_are_frozen() {
+    check_bytes(&rolling_record(), &expect![[r#"
+        /v1794700800/desired/definition/process/0000000001
+        00031794700800:\n\x07process\x10\x01\"\x18\x08\x10\x10 \x18\x02\"\x10preloaded:oldest:\tfirst-logB\rfirst-metricsJ\x07\n\x00first
+        /v1794700800/desired/definition/process/0000000002
+        00031794700800:\n\x07process\x10\x02\x1a\x05green\"\x15\x08 \x10@\x18\x05\"\rpreloaded:old*\x03hdd2\x03smb:\x07old-logB\x0bold-metricsJ\x05\n\x00old
+        /v1794700800/desired/definition/process/0000000003
+        00031794700800:\n\x07process\x10\x03\x1a\x04blue\"\x15\x08@\x10\x80\x01\x18\n\"\x0cpreloaded:fs*\x03ssd2\x03nfs2\x03nfs:\x03logB\x07metricsJ\x08\n\x00opaque
+        /v1794700800/desired/schedule/process
+        00031794700800:\n\x07process\x12\x07cf-apps\x1a\x04note \x03*\x11\n\tcf-router\x12\x04[{}]2\x08\n\x01a\x12\x03\n\x01x2\x07\n\x01b\x12\x02\x12\x002\x07\n\x01c\x12\x02\x1a\x008\x01B\x04userJ\x07hunter2R\t\n\x05epoch\x10\x02X\x03`\x02j7\x08\x04\x12\x01\x01\x1a0\x08\x02\x10\x03\x1a\x0e\x08\x02\x10\x01\x18\x03(\x040\x058\x06@\x01 \x07(\x020\x088\t@\x01J\x04boomP\x01Z\x02\x10\nZ\x04\x08\x02\x10\x0b
+    "#]]);
+    let mut until_resumed = rolling();
+    let rollout = Arc::make_mut(until_resumed.history.as_mut().unwrap()).rollout.as_mut().unwrap();
+    rollout.terms.canary_pause = Pause::UntilResumed;
+    rollout.flights.clear();
+    check_bytes(&of_model(EntityRef::Desired(&until_resumed)), &expect![[r#"
+        /v1794700800/desired/definition/process/0000000001
+        00031794700800:\n\x07process\x10\x01\"\x18\x08\x10\x10 \x18\x02\"\x10preloaded:oldest:\tfirst-logB\rfirst-metricsJ\x07\n\x00first
+        /v1794700800/desired/definition/process/0000000002
+        00031794700800:\n\x07process\x10\x02\x1a\x05green\"\x15\x08 \x10@\x18\x05\"\rpreloaded:old*\x03hdd2\x03smb:\x07old-logB\x0bold-metricsJ\x05\n\x00old
+        /v1794700800/desired/definition/process/0000000003
+        00031794700800:\n\x07process\x10\x03\x1a\x04blue\"\x15\x08@\x10\x80\x01\x18\n\"\x0cpreloaded:fs*\x03ssd2\x03nfs2\x03nfs:\x03logB\x07metricsJ\x08\n\x00opaque
+        /v1794700800/desired/schedule/process
+        00031794700800:\n\x07process\x12\x07cf-apps\x1a\x04note \x03*\x11\n\tcf-router\x12\x04[{}]2\x08\n\x01a\x12\x03\n\x01x2\x07\n\x01b\x12\x02\x12\x002\x07\n\x01c\x12\x02\x1a\x008\x01B\x04userJ\x07hunter2R\t\n\x05epoch\x10\x02X\x03`\x02j-\x08\x04\x12\x01\x01\x1a&\x08\x02\x10\x03\x1a\x0e\x08\x02\x10\x01\"\x00(\x040\x058\x06@\x01 \x07(\x020\x088\t@\x01J\x04boomP\x01
+    "#]]);
+    check_bytes(&of_model(EntityRef::Actual(&leaving())), &expect![[r#"
+        /v1794700800/actual/process/1/evacuating
+        00031794700800:\n\x07process\x10\x01\x1a\x07cf-apps\"\x10\n\x08instance\x12\x04cell*.\n\x0810.0.0.1\x12\x0f\x08\x90?\x10\xc9\xdc\x03\x18\x83\xe0\x03 \xca\xdc\x03\x1a\n10.255.0.1 \x01*\x03::10\x02:\x04boom@\x03J\x04noneP\x80\x80\xa8\xb1\xe3\x9f\xe7\xcb\x17Z\t\n\x05epoch\x10\x05`\x02j\x0capp.internalr\x08\n\x06\n\x01a\x12\x01xx\x01\x82\x01\x02z1\x88\x01\x02\x90\x01\x01
+    "#]]);
+}
+
+#[test]
+fn a_history_and_a_mark_are_all_that_is_added_to_a_record() {
+    let plain = records_of(&samples()[..2]);
+    let added = records_of(&[of_model(EntityRef::Actual(&leaving())), rolling_record()]);
+    let changed: Vec<&String> = plain.keys().filter(|key| added[*key] != plain[*key]).collect();
+    assert_eq!(changed, [ACTUAL, SCHEDULE]);
+    assert!(changed.iter().all(|key| added[*key].starts_with(&plain[*key])));
+}
+
+#[test]
+fn no_pause_and_one_without_an_end_are_not_the_same() {
+    for pause in [Pause::For(0), Pause::For(-1), Pause::UntilResumed] {
+        let mut lrp = rolling();
+        Arc::make_mut(lrp.history.as_mut().unwrap()).rollout.as_mut().unwrap().terms.canary_pause = pause;
+        let (mut loaded, quarantined) = load(&records_of(&[of_model(EntityRef::Desired(&lrp))]));
+        assert_eq!(quarantined, vec![]);
+        assert_eq!(into_model(loaded.remove(0)), Ok(crate::versions::Entity::Desired(lrp)));
+    }
+}
+
 #[test]
 fn what_is_carried_and_what_is_not_known_is_frozen() {
     let Entity::Domain(mut domain) = samples().swap_remove(2) else { panic!("the third is a domain") };
@@ -96,6 +154,19 @@ fn the_records_are_joined_in_any_order() {
 }
 
 #[test]
+fn a_schedule_waits_for_every_definition_it_names() {
+    let (whole, records) = (rolling_record(), records_of(&[rolling_record()]));
+    for last in records.keys() {
+        let mut loader = Loader::default();
+        for key in records.keys().filter(|key| *key != last) {
+            assert_eq!(loader.feed(key, &records[key]), None, "without {last}");
+        }
+        assert_eq!(loader.feed(last, &records[last]).as_ref(), Some(&whole));
+        assert_eq!(loader.finish(), vec![]);
+    }
+}
+
+#[test]
 fn run_info_shares_the_memory_of_its_record() {
     let records = records_of(&samples()[1..2]);
     let (loaded, _) = load(&records);
@@ -108,7 +179,7 @@ fn run_info_shares_the_memory_of_its_record() {
 fn records_that_may_hold_secrets_print_only_their_name() {
     let [_, desired, _, task] = samples().try_into().unwrap();
     let text = format!("{desired:?} {task:?}");
-    expect!["Desired(Desired { schedule: Schedule, definition: Definition, previous: Some(Definition) }) Task(Task)"]
+    expect!["Desired(Desired { schedule: Schedule, definition: Definition, previous: Some(Definition), older: [] }) Task(Task)"]
         .assert_eq(&text);
 }
 
@@ -175,6 +246,61 @@ fn parts_of_a_desired_lrp_are_not_read_without_the_others() {
         /v1794700800/desired/schedule/process: its definition record 3 is missing or unreadable"#]]);
 }
 
+/// Loads a DesiredLRP with a history after something was changed, without looking at it when it was written.
+fn check_unfit(change: impl FnOnce(&mut Desired), expected: &Expect) {
+    let Entity::Desired(mut desired) = rolling_record() else { panic!("a DesiredLRP") };
+    change(&mut desired);
+    let (loaded, quarantined) = load(&records_of(&[Entity::Desired(desired)]));
+    assert_eq!(loaded, vec![]);
+    let of_schedule = quarantined.iter().find(|one| one.key == SCHEDULE).unwrap();
+    expected.assert_eq(&of_schedule.why);
+    let definitions = quarantined.iter().filter(|one| one.key != SCHEDULE);
+    assert!(definitions.clone().count() > 0);
+    assert!(definitions.clone().all(|one| one.why.contains("schedule record")), "{quarantined:?}");
+}
+
+fn history(desired: &mut Desired) -> &mut records::History {
+    desired.schedule.history.as_mut().unwrap()
+}
+
+fn rollout(desired: &mut Desired) -> &mut records::Rollout {
+    history(desired).rollout.as_mut().unwrap()
+}
+
+fn terms(desired: &mut Desired) -> &mut records::Terms {
+    rollout(desired).terms.as_mut().unwrap()
+}
+
+#[test]
+fn a_history_that_cannot_be_is_quarantined_with_its_definitions() {
+    check_unfit(|desired| drop(desired.older.pop()), &expect!["its definition record 1 is missing or unreadable"]);
+    check_unfit(|desired| history(desired).older.push(9), &expect!["its definition record 9 is missing or unreadable"]);
+    check_unfit(|desired| history(desired).older.push(0), &expect!["the record has no number of a definition"]);
+    check_unfit(|desired| history(desired).older.push(1), &expect!["it names definition 1 twice"]);
+    check_unfit(|desired| history(desired).older.push(2), &expect!["it names definition 2 twice"]);
+    check_unfit(|desired| history(desired).older.push(3), &expect!["it names definition 3 twice"]);
+    check_unfit(|desired| history(desired).older = (11..22).collect(), &expect!["it names 11 older definitions, and there must not be more than 10"]);
+    check_unfit(|desired| rollout(desired).phase = 0, &expect!["the record has phase 0, which this version does not know"]);
+    check_unfit(|desired| rollout(desired).phase = 6, &expect!["the record has phase 6, which this version does not know"]);
+    check_unfit(|desired| rollout(desired).from = 0, &expect!["the record has no number of a definition"]);
+    check_unfit(|desired| rollout(desired).to = 0, &expect!["the record has no number of a definition"]);
+    check_unfit(|desired| rollout(desired).to = 1, &expect!["its rollout is not over and does not lead from the definition before to the one in use"]);
+    check_unfit(|desired| desired.schedule.previous = 0, &expect!["its rollout is not over and does not lead from the definition before to the one in use"]);
+    check_unfit(|desired| rollout(desired).terms = None, &expect!["the record has no terms of the rollout"]);
+    check_unfit(|desired| terms(desired).canary_pause = None, &expect!["the record has no pause after the canaries"]);
+    check_unfit(|desired| terms(desired).in_flight = 1, &expect!["its rollout replaces 2 instances at a time, and must not replace more than 1"]);
+    check_unfit(|desired| terms(desired).in_flight = 0, &expect!["its rollout replaces 2 instances at a time, and must not replace more than 1"]);
+}
+
+#[test]
+fn the_account_of_a_rollout_outlives_its_definitions() {
+    let Entity::Desired(mut desired) = rolling_record() else { panic!("a DesiredLRP") };
+    let over = rollout(&mut desired);
+    (over.phase, over.from, over.to) = (5, 7, 8);
+    let over = Entity::Desired(desired);
+    assert_eq!(load(&records_of(std::slice::from_ref(&over))), (vec![over], vec![]));
+}
+
 #[test]
 fn a_record_that_is_fed_twice_is_quarantined() {
     let records = records_of(&samples());
@@ -220,6 +346,11 @@ fn what_is_lost_on_the_way_down_is_named() {
     desired.schedule.definition = 1;
     desired.definition.number = 1;
     check_loss(&Entity::Desired(desired), &expect![[r#""#]]);
+    check_loss(&of_model(EntityRef::Actual(&leaving())), &expect!["that it runs definition 2; that it is leaving because an update replaces it"]);
+    check_loss(&rolling_record(), &expect![[r#"that its definition is number 3, named "blue"; the previous definition, number 2; the older definition, number 1; the rollout, from definition 2 to 3; the count of its definitions, 4"#]]);
+    let Entity::Desired(mut over) = rolling_record() else { panic!("a DesiredLRP") };
+    rollout(&mut over).phase = 5;
+    check_loss(&Entity::Desired(over), &expect![[r#"that its definition is number 3, named "blue"; the previous definition, number 2; the older definition, number 1; the account of the last rollout, from definition 2 to 3; the count of its definitions, 4"#]]);
 }
 
 fn check_step(older: &split_desired_lrp::Entity) {

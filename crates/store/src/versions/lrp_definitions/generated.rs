@@ -1,12 +1,15 @@
-//! Entities of the model for tests: one of each kind with every field set, and generated ones.
+//! Entities of the model for tests: one of each kind, those that only a rollout leaves behind, and generated ones.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use model::rollout::{Flight, OLDER_MAX, Pause, Phase, Terms};
 use model::{
-    ActualLrp, ActualLrpKey, ActualState, CellId, Definition, DefinitionNumber, DesiredLrp, Domain, DomainName,
+    ActualLrp, ActualLrpKey, ActualState, CellId, Definition, DefinitionNumber, DesiredLrp, Domain, DomainName, History,
     ImageCredentials, InstanceGuid, InstanceKey, MetricTag, ModificationTag, NetInfo, PortMapping, Presence,
-    ProcessGuid, Resources, Task, TaskDefinition, TaskGuid, TaskState, Unknown, UpdateStrategy,
+    ProcessGuid, Resources, Rollout, Task, TaskDefinition, TaskGuid, TaskState, Unknown, UpdateStrategy,
 };
 use proptest::prelude::*;
 
@@ -49,8 +52,47 @@ pub(crate) fn desired() -> DesiredLrp {
             metrics_guid: "old-metrics".into(),
             run_info: Bytes::from_static(b"\x0a\x00old"),
         })),
+        history: None,
         unknown: Unknown::default(),
     }
+}
+
+/// [`desired`] in the middle of a rollout, with an older definition.
+pub(crate) fn rolling() -> DesiredLrp {
+    let older = Definition {
+        number: DefinitionNumber(1),
+        identifier: String::new(),
+        resources: Resources { memory_mb: 16, disk_mb: 32, max_pids: 2, root_fs: "preloaded:oldest".into() },
+        placement_tags: vec![],
+        volume_drivers: vec![],
+        log_guid: "first-log".into(),
+        metrics_guid: "first-metrics".into(),
+        run_info: Bytes::from_static(b"\x0a\x00first"),
+    };
+    let terms = Terms {
+        in_flight: 2,
+        canaries: 1,
+        canary_pause: Pause::For(3),
+        healthy_ns: 4,
+        instance_deadline_ns: 5,
+        deadline_ns: 6,
+        reverts: true,
+    };
+    let rollout = Rollout {
+        from: DefinitionNumber(2),
+        to: DefinitionNumber(3),
+        terms,
+        started_ns: 7,
+        phase: Phase::Canary,
+        phase_since_ns: 8,
+        held_ns: 9,
+        reverts: true,
+        why: "boom".into(),
+        canaries_passed: true,
+        flights: vec![Flight { index: 0, begun_ns: 10 }, Flight { index: 2, begun_ns: 11 }],
+    };
+    let history = History { made: 4, older: vec![Arc::new(older)], rollout: Some(rollout) };
+    DesiredLrp { history: Some(Arc::new(history)), ..desired() }
 }
 
 pub(crate) fn actual() -> ActualLrp {
@@ -88,8 +130,13 @@ pub(crate) fn actual() -> ActualLrp {
         routable: true,
         availability_zone: "z1".into(),
         definition: DefinitionNumber(2),
+        leaving: false,
         unknown: Unknown::default(),
     }
+}
+
+pub(crate) fn leaving() -> ActualLrp {
+    ActualLrp { leaving: true, ..actual() }
 }
 
 fn task() -> Task {
@@ -206,6 +253,63 @@ prop_compose! {
     }
 }
 
+fn any_pause() -> impl Strategy<Value = Pause> {
+    prop_oneof![Just(Pause::UntilResumed), Just(Pause::For(0)), any::<i64>().prop_map(Pause::For)]
+}
+
+prop_compose! {
+    fn any_terms()(
+        (in_flight, canaries) in (prop_oneof![0..4u32, any::<u32>()], any::<u32>()),
+        canary_pause in any_pause(),
+        (healthy_ns, instance_deadline_ns, deadline_ns, reverts) in any::<(i64, i64, i64, bool)>(),
+    ) -> Terms {
+        Terms { in_flight, canaries, canary_pause, healthy_ns, instance_deadline_ns, deadline_ns, reverts }
+    }
+}
+
+prop_compose! {
+    fn any_rollout()(
+        (from, to, terms, why) in (number(), number(), any_terms(), text()),
+        phase in prop::sample::select(Phase::ALL.to_vec()),
+        (started_ns, phase_since_ns, held_ns, reverts, canaries_passed) in any::<(i64, i64, i64, bool, bool)>(),
+        flights in prop::collection::btree_map(any::<i32>(), any::<i64>(), 0..4),
+    ) -> Rollout {
+        let flights = flights.into_iter().map(|(index, begun_ns)| Flight { index, begun_ns });
+        Rollout {
+            flights: flights.take(terms.in_flight.max(1) as usize).collect(),
+            from, to, terms, started_ns, phase, phase_since_ns, held_ns, reverts, why, canaries_passed,
+        }
+    }
+}
+
+fn any_older(count: Range<usize>) -> impl Strategy<Value = Vec<Arc<Definition>>> {
+    prop::collection::vec(any_definition().prop_map(Arc::new), count)
+}
+
+prop_compose! {
+    fn any_history()(
+        made in any::<u32>(),
+        older in prop_oneof![4 => any_older(0..3), 1 => any_older(0..OLDER_MAX + 1)],
+        rollout in prop::option::of(any_rollout()),
+    ) -> History {
+        History { made, older, rollout }
+    }
+}
+
+/// A history as a DesiredLRP with these definitions can have it: no number is there twice, and a rollout that is not over
+/// leads from the one to the other.
+fn fitted(mut history: History, definition: DefinitionNumber, previous: Option<DefinitionNumber>) -> History {
+    let mut taken: BTreeSet<_> = previous.into_iter().chain([definition]).collect();
+    history.older.retain(|kept| taken.insert(kept.number));
+    if let Some(rollout) = history.rollout.as_mut().filter(|rollout| !rollout.is_over()) {
+        match previous {
+            Some(previous) => (rollout.from, rollout.to) = (previous, definition),
+            None => rollout.phase = Phase::Done,
+        }
+    }
+    history
+}
+
 prop_compose! {
     pub(crate) fn any_desired()(
         (guid, name) in (id(), id()),
@@ -217,13 +321,17 @@ prop_compose! {
         metric_tags in prop::collection::btree_map(text(), any_metric_tag(), 0..3).prop_map(Into::into),
         (definition, definition_identifier) in (number(), identifier()),
         previous in prop::option::of(any_definition()),
-        (first, second, third) in (extra(), extra(), extra()),
+        history in prop::option::of(any_history()),
+        (first, second, third, others) in (extra(), extra(), extra(), prop::collection::vec(extra(), OLDER_MAX)),
     ) -> DesiredLrp {
         let previous = previous.filter(|previous: &Definition| previous.number != definition);
+        let history = history.map(|history| fitted(history, definition, previous.as_ref().map(|one| one.number)));
         let mut extras = vec![(SCHEDULE, first), (definition.0, second)];
         extras.extend(previous.iter().map(|previous| (previous.number.0, third.clone())));
+        let older = history.iter().flat_map(|history| &history.older);
+        extras.extend(older.zip(others).map(|(kept, extra)| (kept.number.0, extra)));
         let extras = unknown_of(extras);
-        let previous = previous.map(Arc::new);
+        let (previous, history) = (previous.map(Arc::new), history.map(Arc::new));
         DesiredLrp {
             process_guid: ProcessGuid::parse(&guid).unwrap(),
             domain: DomainName::parse(&name).unwrap(),
@@ -232,7 +340,7 @@ prop_compose! {
             log_guid, annotation, instances, resources, placement_tags, volume_drivers, routes, metric_tags,
             metrics_guid, tag, run_info,
             unknown: extras.packed(),
-            definition, definition_identifier, previous,
+            definition, definition_identifier, previous, history,
         }
     }
 }
@@ -260,7 +368,7 @@ prop_compose! {
         state in prop::sample::select(ActualState::ALL.to_vec()),
         presence in prop::sample::select(vec![Presence::Ordinary, Presence::Evacuating, Presence::Suspect]),
         metric_tags in prop::option::of(prop::collection::btree_map(text(), text(), 0..3).prop_map(Into::into)),
-        (definition, extra) in (number(), extra()),
+        (definition, leaving, extra) in (number(), prop::bool::weighted(0.3), extra()),
     ) -> ActualLrp {
         let instance = instance.map(|(instance, cell)| InstanceKey {
             instance_guid: InstanceGuid::parse(&instance).unwrap(),
@@ -271,7 +379,7 @@ prop_compose! {
             key: ActualLrpKey { process_guid, index, domain },
             instance, net_info, crash_count, crash_reason, state, placement_error, since_ns, tag, presence,
             internal_routes, metric_tags, routable, availability_zone,
-            definition,
+            definition, leaving,
             unknown: unknown_of([(ONLY, extra)]).packed(),
         }
     }

@@ -118,11 +118,12 @@ impl Loader {
             Some(found.swap_remove(at))
         };
         let (definition, previous) = (take(schedule.definition), take(schedule.previous));
+        let older = older(&schedule).iter().filter_map(|number| take(*number)).collect();
         if !found.is_empty() {
             self.definitions.insert(schedule.process_guid.clone(), found);
         }
         match definition {
-            Some(definition) => Some(Entity::Desired(Desired { schedule, definition, previous })),
+            Some(definition) => Some(Entity::Desired(Desired { schedule, definition, previous, older })),
             None => {
                 self.schedules.insert(schedule.process_guid.clone(), schedule);
                 None
@@ -133,7 +134,12 @@ impl Loader {
 
 /// The numbers of the definitions that a schedule names.
 fn numbers(schedule: &Schedule) -> impl Iterator<Item = u32> {
-    [schedule.definition, schedule.previous].into_iter().filter(|number| *number != 0)
+    let present = [schedule.definition, schedule.previous].into_iter().filter(|number| *number != 0);
+    present.chain(older(schedule).iter().copied())
+}
+
+fn older(schedule: &Schedule) -> &[u32] {
+    schedule.history.as_ref().map_or(&[], |history| &history.older)
 }
 
 fn payload(value: &Bytes) -> Result<Bytes, String> {

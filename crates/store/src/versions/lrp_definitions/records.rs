@@ -12,7 +12,8 @@ use bytes::Bytes;
 
 use crate::versions::unknown::{CARRIED, Carried, Record};
 
-/// The part of a DesiredLRP that updates change without touching a container, and the numbers of its definitions.
+/// The part of a DesiredLRP that updates change without touching a container, the numbers of its definitions, and how its
+/// instances get from one to the other.
 #[derive(Clone, PartialEq, prost::Message)]
 #[prost(skip_debug)]
 pub struct Schedule {
@@ -42,8 +43,86 @@ pub struct Schedule {
     /// The number of the definition that instances ran before, while some still do; 0 when none does.
     #[prost(uint32, tag = "12")]
     pub previous: u32,
+    /// Absent as long as there was no other definition than the first.
+    #[prost(message, optional, tag = "13")]
+    pub history: Option<History>,
     #[prost(message, repeated, tag = "1000")]
     pub carried: Vec<Carried>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct History {
+    /// How many definitions there have been.
+    #[prost(uint32, tag = "1")]
+    pub made: u32,
+    /// The numbers of former definitions that are kept, the latest first. Neither the one in use nor the previous one.
+    #[prost(uint32, repeated, tag = "2")]
+    pub older: Vec<u32>,
+    /// The one that is under way, or the last one.
+    #[prost(message, optional, tag = "3")]
+    pub rollout: Option<Rollout>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Rollout {
+    #[prost(uint32, tag = "1")]
+    pub from: u32,
+    #[prost(uint32, tag = "2")]
+    pub to: u32,
+    #[prost(message, optional, tag = "3")]
+    pub terms: Option<Terms>,
+    #[prost(int64, tag = "4")]
+    pub started_ns: i64,
+    /// 1 rolling, 2 canary, 3 paused, 4 halted, 5 done. There is no 0, as there is no state 0.
+    #[prost(uint32, tag = "5")]
+    pub phase: u32,
+    #[prost(int64, tag = "6")]
+    pub phase_since_ns: i64,
+    #[prost(int64, tag = "7")]
+    pub held_ns: i64,
+    #[prost(bool, tag = "8")]
+    pub reverts: bool,
+    #[prost(string, tag = "9")]
+    pub why: String,
+    #[prost(bool, tag = "10")]
+    pub canaries_passed: bool,
+    #[prost(message, repeated, tag = "11")]
+    pub flights: Vec<Flight>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Flight {
+    #[prost(int32, tag = "1")]
+    pub index: i32,
+    #[prost(int64, tag = "2")]
+    pub begun_ns: i64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Terms {
+    #[prost(uint32, tag = "1")]
+    pub in_flight: u32,
+    #[prost(uint32, tag = "2")]
+    pub canaries: u32,
+    #[prost(oneof = "CanaryPause", tags = "3, 4")]
+    pub canary_pause: Option<CanaryPause>,
+    #[prost(int64, tag = "5")]
+    pub healthy_ns: i64,
+    #[prost(int64, tag = "6")]
+    pub instance_deadline_ns: i64,
+    #[prost(int64, tag = "7")]
+    pub deadline_ns: i64,
+    #[prost(bool, tag = "8")]
+    pub reverts: bool,
+}
+
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub enum CanaryPause {
+    /// Also when it is 0: no pause is something else than one without an end.
+    #[prost(int64, tag = "3")]
+    ForNs(i64),
+    #[prost(message, tag = "4")]
+    UntilResumed(Nothing),
 }
 
 /// What an instance runs. It never changes: an update adds another one.
@@ -153,6 +232,9 @@ pub struct Actual {
     /// The number of the definition that it runs.
     #[prost(uint32, tag = "17")]
     pub definition: u32,
+    /// An update replaces it: it stays until its successor has proven itself.
+    #[prost(bool, tag = "18")]
+    pub leaving: bool,
     #[prost(message, repeated, tag = "1000")]
     pub carried: Vec<Carried>,
 }
@@ -282,9 +364,9 @@ macro_rules! records {
 
 // The numbers of the fields of each record that has a key.
 records! {
-    Schedule 1 to 12;
+    Schedule 1 to 13;
     Definition 1 to 9;
-    Actual 1 to 17;
+    Actual 1 to 18;
     Task 1 to 13;
     Domain 1 to 2;
 }

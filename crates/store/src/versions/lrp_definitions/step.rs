@@ -2,12 +2,12 @@
 //!
 //! Promise: both directions are pure and total. Going up, the one definition that a DesiredLRP has becomes number 1, and
 //! every ActualLRP runs it; coming down again gives what was there. Coming down, what the version before has no room for
-//! is left out and named: definitions beside the one in use, and all numbers but 1.
+//! is left out and named: definitions beside the one in use, all numbers but 1, rollouts, and that a row is leaving.
 
 use super::records::{
-    Actual, Definition, Domain, Instance, Port, ReportedTags, Resources, Schedule, Tag, Task, TaskDefinition,
+    Actual, Definition, Domain, History, Instance, Port, ReportedTags, Resources, Schedule, Tag, Task, TaskDefinition,
 };
-use super::{Desired, Entity, FIRST, NUMBER, records};
+use super::{Desired, Entity, FIRST, NUMBER, check, records};
 use crate::versions::split_desired_lrp::{self as before, records as older};
 use crate::versions::unknown::{Kept, Record};
 use crate::versions::{Loss, StepError};
@@ -29,6 +29,9 @@ pub fn down(newer: Entity) -> (before::Entity, Vec<Loss>) {
         Entity::Actual(actual) => {
             if actual.definition != FIRST {
                 losses.push(Loss { what: format!("that it runs definition {}", actual.definition) });
+            }
+            if actual.leaving {
+                losses.push(Loss { what: "that it is leaving because an update replaces it".to_owned() });
             }
             before::Entity::Actual(Box::new(lowered(*actual, "actual")))
         }
@@ -79,6 +82,7 @@ fn desired_up(desired: before::Desired) -> Desired {
         tag: old.tag.map(Into::into),
         definition: FIRST,
         previous: 0,
+        history: None,
         carried: old.carried,
     };
     Desired {
@@ -95,11 +99,12 @@ fn desired_up(desired: before::Desired) -> Desired {
             (NUMBER, "definition"),
         )),
         previous: None,
+        older: Vec::new(),
     }
 }
 
 fn desired_down(desired: Desired, losses: &mut Vec<Loss>) -> before::Desired {
-    let Desired { schedule, definition, previous } = desired;
+    let Desired { schedule, definition, previous, older: _ } = desired;
     let Kept { message: new, unknown: schedule_unknown } = *schedule;
     let Kept { message: definition, unknown: definition_unknown } = *definition;
     if definition.number != FIRST || !definition.identifier.is_empty() {
@@ -111,6 +116,9 @@ fn desired_down(desired: Desired, losses: &mut Vec<Loss>) -> before::Desired {
     }
     if let Some(previous) = previous {
         losses.push(Loss { what: format!("the previous definition, number {}", previous.number) });
+    }
+    if let Some(history) = &new.history {
+        losses.extend(losses_of(history));
     }
     let schedule = older::Schedule {
         process_guid: new.process_guid,
@@ -141,19 +149,31 @@ fn desired_down(desired: Desired, losses: &mut Vec<Loss>) -> before::Desired {
     }
 }
 
-/// Messages with the same fields in both versions, and what stands in a field that is only here when it comes up.
+/// What a history is made of. It names the older definitions too.
+fn losses_of(history: &History) -> Vec<Loss> {
+    let History { made, older, rollout } = history;
+    let kept = older.iter().map(|number| format!("the older definition, number {number}"));
+    let rollout = rollout.iter().map(|rollout| {
+        let which = if rollout.phase == check::DONE { "the account of the last rollout" } else { "the rollout" };
+        format!("{which}, from definition {} to {}", rollout.from, rollout.to)
+    });
+    let count = format!("the count of its definitions, {made}");
+    kept.chain(rollout).chain([count]).map(|what| Loss { what }).collect()
+}
+
+/// Messages with the same fields in both versions, and what stands in fields that are only here when it comes up.
 macro_rules! alike {
     ($($name:ident {
         $($field:ident),* $(,)?
         $(; parts $($inner:ident),*)?
-        $(; new $new:ident = $value:expr)?
+        $(; new $($new:ident = $value:expr),*)?
     })*) => {$(
         impl From<older::$name> for $name {
             fn from(older: older::$name) -> $name {
                 $name {
                     $($field: older.$field,)*
                     $($($inner: older.$inner.map(Into::into),)*)?
-                    $($new: $value,)?
+                    $($($new: $value,)*)?
                 }
             }
         }
@@ -179,7 +199,7 @@ alike! {
         process_guid, index, domain, crash_count, crash_reason, state, placement_error, since_ns, presence,
         internal_routes, routable, availability_zone, carried;
         parts instance, net_info, tag, metric_tags;
-        new definition = FIRST
+        new definition = FIRST, leaving = false
     }
     TaskDefinition {
         placement_tags, volume_drivers, completion_callback_url, annotation, encoded;
