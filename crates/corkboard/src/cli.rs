@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use api::client::Client;
@@ -24,7 +24,8 @@ use crate::console::{Console, JsonFlag};
 use crate::failure::{CommandError, EXIT_DEPOSED, EXIT_KEYS, EXIT_SHUT_DOWN, EXIT_USAGE, Failure};
 use crate::output::{FormatFlags, Output};
 use crate::reach::{Address, Origin, ReachFlags, Remote, health_client};
-use crate::{locket, logging, server};
+use crate::ring::Program;
+use crate::{locket, logging, ring, server};
 
 /// Corkboard: the state server of a container scheduler, speaking the protocol of Diego's BBS
 #[derive(Debug, Parser)]
@@ -69,6 +70,21 @@ enum Command {
         after_help = "Examples:\n  corkboard locket --config board.toml\n  corkboard locket --config board.toml --listen 10.0.0.5:8891"
     )]
     Locket(locket::Locket),
+    /// Start an auctioneer: it decides which cell gets which instance and which task
+    #[command(after_help = ring::AUCTIONEER_HELP)]
+    Auctioneer(ring::Start),
+    /// Start a cell: it runs instances and tasks on this machine; also `corkboard cell --config FILE`
+    #[command(after_help = ring::CELL_HELP)]
+    Rep(ring::Start),
+    /// Start a route emitter: it tells routers where instances are
+    #[command(after_help = ring::ROUTE_EMITTER_HELP)]
+    RouteEmitter(ring::Start),
+    /// Start a router: it hands HTTP requests to instances
+    #[command(after_help = ring::ROUTER_HELP)]
+    Router(ring::Start),
+    /// The parent of a process of a cell
+    #[command(hide = true)]
+    Shim { folder: PathBuf },
     /// Check or print a configuration file
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -82,7 +98,8 @@ enum Command {
     #[command(after_help = "Examples:\n  corkboard cells\n  corkboard cells --json | jq -r .cell_id")]
     Cells(Remote<cells::List>),
     /// Show one cell
-    #[command(after_help = "Examples:\n  corkboard cell cell-z1-0")]
+    #[command(after_help = "Examples:\n  corkboard cell cell-z1-0\n\n\
+        With --config FILE, the same word starts a cell: corkboard rep --help")]
     Cell(Remote<cells::Show>),
     /// List desired LRPs: what should run
     #[command(
@@ -229,6 +246,12 @@ fn spelled_out(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
             }
         }
     }
+    // cfdot shows a cell by this name, and Diego's program that runs one is called rep.
+    if args.get(1).is_some_and(|command| command == "cell")
+        && args[2..].iter().any(|arg| arg == "--config" || arg.as_bytes().starts_with(b"--config="))
+    {
+        args[1] = OsString::from("rep");
+    }
     args
 }
 
@@ -259,6 +282,11 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             logging::start(None)?;
             many_threads()?.block_on(locket::serve(args))
         }
+        Command::Auctioneer(args) => start(Program::Auctioneer, args),
+        Command::Rep(args) => start(Program::Cell, args),
+        Command::RouteEmitter(args) => start(Program::RouteEmitter, args),
+        Command::Router(args) => start(Program::Router, args),
+        Command::Shim { folder } => return Ok(ring::shim(&folder)),
         Command::Config(command) => print(&config::run(command)?),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -291,6 +319,11 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::TaskEvents(it) => call(it, outer, no_format, events::tasks),
     };
     done.map(|()| ExitCode::SUCCESS)
+}
+
+fn start(program: Program, args: ring::Start) -> Result<(), Failure> {
+    logging::start(None)?;
+    many_threads()?.block_on(ring::serve(program, args))
 }
 
 fn migrate(command: MigrateCommand, outer: ReachFlags) -> Result<u8, Failure> {

@@ -18,6 +18,7 @@ use api::client::{ClientError, OperatorError, Refusal, TransportKind};
 
 use crate::config::ConfigError;
 use crate::reach::{Address, Origin, ReachError};
+use crate::ring;
 
 /// What Diego's components end with when their lock is lost, so that whoever watches them starts them again.
 const EXIT_LOCK_LOST: u8 = 1;
@@ -91,6 +92,12 @@ pub(crate) enum Failure {
     Output(#[source] io::Error),
     #[error("the server cannot go on")]
     Server(#[source] bbs::RunError),
+    #[error("the {program} cannot go on")]
+    Program {
+        program: &'static str,
+        #[source]
+        source: ring::Ending,
+    },
     #[error("cannot start: {doing}")]
     Process {
         doing: &'static str,
@@ -134,12 +141,14 @@ impl Failure {
             Self::Refused { refusal, .. } if refusal.code == KEY_MISSING => EXIT_KEYS,
             Self::Refused { status: 400..=499, .. } => EXIT_BBS,
             Self::Server(error) => server_code(error),
+            Self::Program { source, .. } if source.is_lost_lock() => EXIT_LOCK_LOST,
             Self::Refused { .. }
             | Self::Call { .. }
             | Self::Operator { .. }
             | Self::NotFound(_)
             | Self::Unfinished(_)
             | Self::Output(_)
+            | Self::Program { .. }
             | Self::Process { .. } => EXIT_OTHER,
         }
     }

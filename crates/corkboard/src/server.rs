@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use bbs::config::Config;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use toml::{Spanned, Value};
 
 use crate::config::{
@@ -263,6 +263,24 @@ pub(crate) fn stop_signal() -> io::Result<impl Future<Output = ()> + Send + 'sta
             std::future::pending::<()>().await;
         }
     })
+}
+
+/// Counts signals. The third ends the process at once: whoever counts has its own use for the second.
+pub(crate) fn stop_signals() -> io::Result<watch::Receiver<u32>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let (heard, signals) = watch::channel(0);
+    tokio::spawn(async move {
+        for count in 1.. {
+            let kind = either(&mut terminate, &mut interrupt).await;
+            tracing::info!(signal = kind.as_raw_value(), count, "a signal to stop");
+            if count > 2 {
+                std::process::exit(EXIT_SIGNALLED + kind.as_raw_value());
+            }
+            heard.send_replace(count);
+        }
+    });
+    Ok(signals)
 }
 
 async fn either(terminate: &mut Signal, interrupt: &mut Signal) -> SignalKind {

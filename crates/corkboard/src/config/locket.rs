@@ -48,7 +48,7 @@ impl Reader {
 }
 
 /// Without a scheme, as gRPC writes it. A name is as good as an address.
-pub(super) fn host_and_port(value: &Value) -> Result<String, String> {
+pub(crate) fn host_and_port(value: &Value) -> Result<String, String> {
     let text = text(value)?;
     let is_address = text.rsplit_once(':').is_some_and(|(host, port)| {
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);

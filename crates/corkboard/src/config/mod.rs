@@ -6,14 +6,14 @@
 //! file, so that it does not matter where the server is started. There is no second source: the environment changes nothing
 //! but the keys that the file says are there.
 
-mod check;
+pub(crate) mod check;
 mod diego;
-mod encryption;
-mod files;
-mod locket;
-mod raw;
+pub(crate) mod encryption;
+pub(crate) mod files;
+pub(crate) mod locket;
+pub(crate) mod raw;
 mod store;
-mod values;
+pub(crate) mod values;
 
 use std::fmt;
 use std::io;
@@ -26,11 +26,12 @@ use ::store::etcd::Options;
 use ::store::seal::Keyring;
 use api::client::TlsFiles;
 use bbs::config::{Config, Encryption, KeySource, Store};
-use check::Checked;
+use check::{Checked, Reader};
 pub(crate) use check::{DEFAULT_HEALTH, DEFAULT_LISTEN};
 pub(crate) use diego::Account;
 use encryption::KeySpec;
 pub(crate) use raw::{RawConfig, RawEncryption, RawKeys, RawMigration, RawStore};
+use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
 use crate::logging::lager::Shape;
@@ -185,6 +186,26 @@ fn reload_keys(path: &Path, store: Option<&Path>) -> Result<Arc<Keyring>, String
     let (config, _) = File::read(path).and_then(|file| file.check(store)).map_err(|error| error.to_string())?;
     let keys = config.encryption.ok_or_else(|| format!("{} has no table [encryption] any more", path.display()))?;
     Ok(keys.keyring)
+}
+
+/// Reads the file of another program than the state server, through the same door: everything that is wrong is told at once,
+/// with its line. `understand` is given the folder from which relative paths are taken.
+pub(crate) fn read<R: DeserializeOwned, T>(
+    path: &Path,
+    understand: impl FnOnce(&mut Reader, R, &Path) -> Option<T>,
+) -> Result<T, ConfigError> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(source) => return Err(ConfigError::Read { path: path.to_owned(), source }),
+    };
+    let wrong = |findings| ConfigError::Wrong { path: path.to_owned(), findings };
+    let raw: R = toml::from_str(&text).map_err(|error| wrong(vec![syntax(&text, &error)]))?;
+    let mut reader = Reader::default();
+    let understood = understand(&mut reader, raw, path.parent().unwrap_or(Path::new("")));
+    match understood {
+        Some(understood) if reader.problems.is_empty() => Ok(understood),
+        _ => Err(wrong(located(&text, reader.problems))),
+    }
 }
 
 fn take_paths_from(folder: &Path, config: &mut Config) {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer};
 use toml::{Spanned, Value};
 
 /// Text where a table should be may be a key, so it is not repeated.
-const TEXT: Unexpected<'_> = Unexpected::Other("text");
+pub(crate) const TEXT: Unexpected<'_> = Unexpected::Other("text");
 
 /// A value of any type, with its place.
 pub(crate) type Raw = Option<Spanned<Value>>;
@@ -69,6 +69,8 @@ macro_rules! raw_table {
         }
     };
 }
+
+pub(crate) use raw_table;
 
 raw_table! {
     /// The whole file.
