@@ -35,6 +35,7 @@ use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
 use crate::logging::lager::Shape;
+use crate::ring::{Subject, recognised};
 
 /// A file with every key and its default. `config example` prints it, and a test checks that it is true.
 pub(crate) const EXAMPLE: &str = include_str!("example.toml");
@@ -120,6 +121,11 @@ impl File {
 
     pub(crate) fn is_diego(&self) -> bool {
         self.diego.is_some()
+    }
+
+    /// The program that it is for. Diego's file is that of its BBS.
+    pub(crate) fn subject(&self) -> Subject {
+        if self.is_diego() { Subject::Bbs } else { recognised(&self.text) }
     }
 
     /// How the log shall look, if the file says it.

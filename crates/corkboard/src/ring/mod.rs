@@ -9,6 +9,7 @@
 mod auctioneer;
 mod cell;
 mod ending;
+mod files;
 mod lock;
 mod machine;
 mod raw;
@@ -22,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(crate) use ending::Ending;
+pub(crate) use files::{Subject, recognised};
 use tokio::net::TcpListener;
 
 use crate::config::ConfigError;
@@ -51,10 +53,9 @@ pub(crate) struct Start {
     config: PathBuf,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
     Auctioneer,
-    #[value(alias = "rep")]
     Cell,
     RouteEmitter,
     Router,
@@ -69,6 +70,16 @@ impl Program {
             Self::RouteEmitter => "route emitter",
             Self::Router => "router",
         }
+    }
+}
+
+/// A file with every key and its default.
+pub(crate) fn example(program: Program) -> &'static str {
+    match program {
+        Program::Auctioneer => include_str!("examples/auctioneer.toml"),
+        Program::Cell => include_str!("examples/cell.toml"),
+        Program::RouteEmitter => include_str!("examples/route-emitter.toml"),
+        Program::Router => include_str!("examples/router.toml"),
     }
 }
 
