@@ -25,7 +25,7 @@ use crate::failure::{CommandError, EXIT_DEPOSED, EXIT_KEYS, EXIT_SHUT_DOWN, EXIT
 use crate::output::{FormatFlags, Output};
 use crate::reach::{Address, Origin, ReachFlags, Remote, health_client};
 use crate::ring::Program;
-use crate::{locket, logging, ring, server};
+use crate::{demo_app, locket, logging, ring, server};
 
 /// Corkboard: the state server of a container scheduler, speaking the protocol of Diego's BBS
 #[derive(Debug, Parser)]
@@ -85,6 +85,11 @@ enum Command {
     /// The parent of a process of a cell
     #[command(hide = true)]
     Shim { folder: PathBuf },
+    /// A small web app to try a cluster with; it tells which instance answers
+    #[command(after_help = "Examples:\n  corkboard demo-app --port 8081 --message hello\n  \
+        curl 'http://127.0.0.1:8081/slow?ms=500'\n\n\
+        It answers every path; /healthz says ok, and /slow?ms=N answers after so many milliseconds.")]
+    DemoApp(demo_app::DemoApp),
     /// Check or print a configuration file
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -287,6 +292,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::RouteEmitter(args) => start(Program::RouteEmitter, args),
         Command::Router(args) => start(Program::Router, args),
         Command::Shim { folder } => return Ok(ring::shim(&folder)),
+        Command::DemoApp(args) => one_thread()?.block_on(demo_app::serve(args, variable)),
         Command::Config(command) => print(&config::run(command)?),
         Command::Completions { shell } => {
             let mut script = Vec::new();
