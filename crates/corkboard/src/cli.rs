@@ -16,6 +16,7 @@ use clap_complete::Shell;
 
 use crate::commands::backup::{self, BACKUP_HELP, Backup, RESTORE_HELP, Restore};
 use crate::commands::keys::{self, KeysCommand};
+use crate::commands::locks::{self, OfLocket};
 use crate::commands::migrate::{self, Errand, MigrateCommand, Place, Via};
 use crate::commands::quarantine::{self, QuarantineCommand};
 use crate::commands::store::{self, StoreCommand};
@@ -165,6 +166,21 @@ enum Command {
     /// Follow events about tasks, as JSON lines
     #[command(after_help = "Examples:\n  corkboard task-events | jq .type")]
     TaskEvents(Remote<events::Tasks>),
+    /// List the locks in Locket, and whose they are
+    #[command(after_help = locks::LOCKS_HELP)]
+    Locks(OfLocket<locks::List>),
+    /// List the presences in Locket: the cells that say they are there
+    #[command(after_help = locks::PRESENCES_HELP)]
+    Presences(OfLocket<locks::List>),
+    /// Take a lock in Locket, or keep it
+    #[command(after_help = locks::CLAIM_LOCK_HELP)]
+    ClaimLock(OfLocket<locks::Claim>),
+    /// Take a presence in Locket, or keep it
+    #[command(after_help = locks::CLAIM_PRESENCE_HELP)]
+    ClaimPresence(OfLocket<locks::Claim>),
+    /// Give a lock or a presence in Locket back
+    #[command(after_help = locks::RELEASE_LOCK_HELP)]
+    ReleaseLock(OfLocket<locks::Release>),
     /// List the nodes of a store: who is master, who waits, and who could not take over
     #[command(after_help = "Examples:\n  corkboard nodes\n  corkboard nodes --healthURL http://127.0.0.1:8890\n  \
         corkboard nodes --config board.toml --json\n\n\
@@ -300,6 +316,11 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             print(&String::from_utf8_lossy(&script))
         }
         Command::Version => print(concat!("corkboard ", env!("CARGO_PKG_VERSION"), "\n")),
+        Command::Locks(it) => it.run(outer, variable, one_thread()?, locks::locks),
+        Command::Presences(it) => it.run(outer, variable, one_thread()?, locks::presences),
+        Command::ClaimLock(it) => it.run(outer, variable, one_thread()?, locks::claim_lock),
+        Command::ClaimPresence(it) => it.run(outer, variable, one_thread()?, locks::claim_presence),
+        Command::ReleaseLock(it) => it.run(outer, variable, one_thread()?, locks::release_lock),
         Command::Domains(it) => call(it, outer, |args| args.format, domains::list),
         Command::SetDomain(it) => call(it, outer, no_format, domains::set),
         Command::Cells(it) => call(it, outer, |args| args.format, cells::list),

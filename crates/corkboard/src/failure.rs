@@ -88,6 +88,9 @@ pub(crate) enum Failure {
     NotFound(String),
     #[error("{0}")]
     Unfinished(String),
+    /// `cfdot` has one code for all that is wrong with Locket, also when it does not answer.
+    #[error("{0}")]
+    Locket(String),
     #[error("cannot write the output")]
     Output(#[source] io::Error),
     #[error("the server cannot go on")]
@@ -136,7 +139,7 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Config(_) | Self::Reach(_) => EXIT_USAGE,
-            Self::Bbs(_) => EXIT_BBS,
+            Self::Bbs(_) | Self::Locket(_) => EXIT_BBS,
             Self::Refused { refusal, .. } if refusal.code == LOSS_REFUSED => EXIT_LOSS,
             Self::Refused { refusal, .. } if refusal.code == KEY_MISSING => EXIT_KEYS,
             Self::Refused { status: 400..=499, .. } => EXIT_BBS,

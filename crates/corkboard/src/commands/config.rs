@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use bbs::config::{CallbackBody, Config, Encryption, Finalization, Mode, RotationMode, Standby, Start, Store};
 use store::seal::KeyName;
 
-use crate::config::{self, Account};
+use crate::config::{self, Account, Settings};
 use crate::duration::show;
 use crate::failure::Failure;
 use crate::ring::{self, Subject};
@@ -50,9 +50,9 @@ pub(crate) fn run(command: ConfigCommand) -> Result<String, Failure> {
                 }
                 return Ok(format!("{}: no problems\n{}", file.display(), ring::check(program, &file)?));
             }
-            let (config, account) = config::File::read(&file)?.check(store.as_deref())?;
-            let told = account.as_ref().map(told).unwrap_or_default();
-            Ok(format!("{}: no problems\n{}{told}", file.display(), summary(&config)))
+            let settings = config::File::read(&file)?.check(store.as_deref())?;
+            let told = settings.account.as_ref().map(told).unwrap_or_default();
+            Ok(format!("{}: no problems\n{}{told}", file.display(), summary(&settings)))
         }
         ConfigCommand::Example { program } => Ok(program.program().map_or(config::EXAMPLE, ring::example).to_owned()),
     }
@@ -84,7 +84,7 @@ fn told(account: &Account) -> String {
 }
 
 /// What somebody who is about to start a server wants to see once more.
-fn summary(config: &Config) -> String {
+fn summary(Settings { config, serve_locket, .. }: &Settings) -> String {
     let scheme = if config.tls.is_some() { "https, client certificates required" } else { "plain http" };
     let outbound = &config.outbound;
     let auctioneer = outbound.auctioneer_url.as_deref().unwrap_or("none; instances wait until a cell claims them");
@@ -115,6 +115,9 @@ fn summary(config: &Config) -> String {
     }
     if let Some(locket) = &config.locket {
         lines.push(("locket", format!("{}, as {}", locket.address, locket.owner)));
+    }
+    if let Some(listen) = serve_locket {
+        lines.push(("Locket", format!("served on {listen} (TLS, client certificates required)")));
     }
     if outbound.callback_body == CallbackBody::Full {
         lines.push(("callbacks", "how a task ended; it is deleted when the receiver has answered".to_owned()));

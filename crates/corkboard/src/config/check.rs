@@ -65,6 +65,8 @@ pub(super) struct Checked {
     pub(super) keys: Option<KeySpec>,
     /// Where the password for etcd is; the configuration has none until it is read.
     pub(super) password_file: Option<PathBuf>,
+    /// Where this node serves Locket, if it does.
+    pub(super) serve_locket: Option<SocketAddr>,
 }
 
 pub(super) fn check(mut raw: RawConfig) -> Result<Checked, Problems> {
@@ -77,10 +79,12 @@ pub(super) fn check(mut raw: RawConfig) -> Result<Checked, Problems> {
                     makes a key";
         reader.note("encryption", what);
     }
+    let served = raw.serve_locket.take();
     let config = reader.config(raw, store);
+    let serve_locket = config.as_ref().and_then(|config| reader.serve_locket(served, config));
     match config {
         Some(config) if reader.problems.is_empty() => {
-            Ok(Checked { config, places: reader.places, keys, password_file })
+            Ok(Checked { config, places: reader.places, keys, password_file, serve_locket })
         }
         _ => Err(Problems(reader.problems)),
     }

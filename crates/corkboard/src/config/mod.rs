@@ -17,6 +17,7 @@ pub(crate) mod values;
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,7 @@ use bbs::config::{Config, Encryption, KeySource, Store};
 use check::{Checked, Reader};
 pub(crate) use check::{DEFAULT_HEALTH, DEFAULT_LISTEN};
 pub(crate) use diego::Account;
+pub(crate) use locket::DEFAULT_LOCKET;
 use encryption::KeySpec;
 pub(crate) use raw::{RawConfig, RawEncryption, RawKeys, RawMigration, RawStore};
 use serde::de::DeserializeOwned;
@@ -93,7 +95,17 @@ pub(crate) struct Finding {
 
 /// Reads and checks a file, the files that it names included.
 pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
-    File::read(path)?.check(None).map(|checked| checked.0)
+    File::read(path)?.check(None).map(|settings| settings.config)
+}
+
+/// What a file says: the state server, and what else the process does.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) config: Config,
+    /// What became of the keys, for a file of Diego's.
+    pub(crate) account: Option<Account>,
+    /// Where Locket is served on the store of this node, if it is.
+    pub(crate) serve_locket: Option<SocketAddr>,
 }
 
 /// A file that was read, and not yet checked. Which of the two formats it has is told by its content: Diego's is an object of
@@ -133,27 +145,26 @@ impl File {
         self.diego.as_ref().map(|diego| diego.shape(&self.text))
     }
 
-    /// `store` is the directory of the records, where it does not stand in the file. A file of Diego's comes with an account
-    /// of what became of its keys.
-    pub(crate) fn check(&self, store: Option<&Path>) -> Result<(Config, Option<Account>), ConfigError> {
+    /// `store` is the directory of the records, where it does not stand in the file.
+    pub(crate) fn check(&self, store: Option<&Path>) -> Result<Settings, ConfigError> {
         let path = self.path.clone();
         match &self.diego {
             Some(diego) => match diego.check(&self.text, &self.path, store) {
-                Ok((config, account)) => Ok((config, Some(account))),
+                Ok((config, account)) => Ok(Settings { config, account: Some(account), serve_locket: None }),
                 Err(problems) => Err(ConfigError::Wrong { path, findings: located(&self.text, problems) }),
             },
             None if store.is_some() => Err(ConfigError::StoreTwice { path }),
             None => match check_own(&self.text, &self.path) {
-                Ok(config) => Ok((config, None)),
+                Ok((config, serve_locket)) => Ok(Settings { config, account: None, serve_locket }),
                 Err(findings) => Err(ConfigError::Wrong { path, findings }),
             },
         }
     }
 }
 
-fn check_own(text: &str, path: &Path) -> Result<Config, Vec<Finding>> {
+fn check_own(text: &str, path: &Path) -> Result<(Config, Option<SocketAddr>), Vec<Finding>> {
     let raw: RawConfig = toml::from_str(text).map_err(|error| vec![syntax(text, &error)])?;
-    let Checked { mut config, places, keys, password_file } =
+    let Checked { mut config, places, keys, password_file, serve_locket } =
         check::check(raw).map_err(|problems| located(text, problems.0))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     take_paths_from(folder, &mut config);
@@ -175,7 +186,7 @@ fn check_own(text: &str, path: &Path) -> Result<Config, Vec<Finding>> {
             Err(what) => problems.extend(encryption::problems(vec![("store.password_file".to_owned(), what)], &places)),
         }
     }
-    if problems.is_empty() { Ok(config) } else { Err(located(text, problems)) }
+    if problems.is_empty() { Ok((config, serve_locket)) } else { Err(located(text, problems)) }
 }
 
 fn read_keys(keys: &KeySpec, path: &Path) -> Result<Arc<Keyring>, Vec<(String, String)>> {
@@ -189,8 +200,8 @@ fn read_keys(keys: &KeySpec, path: &Path) -> Result<Arc<Keyring>, Vec<(String, S
 
 /// For a server that runs: the keys that the file names now, if all of the file is right.
 fn reload_keys(path: &Path, store: Option<&Path>) -> Result<Arc<Keyring>, String> {
-    let (config, _) = File::read(path).and_then(|file| file.check(store)).map_err(|error| error.to_string())?;
-    let keys = config.encryption.ok_or_else(|| format!("{} has no table [encryption] any more", path.display()))?;
+    let settings = File::read(path).and_then(|file| file.check(store)).map_err(|error| error.to_string())?;
+    let keys = settings.config.encryption.ok_or_else(|| format!("{} has no table [encryption] any more", path.display()))?;
     Ok(keys.keyring)
 }
 
@@ -299,6 +310,7 @@ mod tests {
             ("cells", raw::RawCells::KEYS),
             ("callbacks", raw::RawCallbacks::KEYS),
             ("locket", raw::RawLocket::KEYS),
+            ("serve_locket", raw::RawServeLocket::KEYS),
             ("migration", RawMigration::KEYS),
             ("encryption", &["active", "mode", "records_per_s_max"]),
         ];

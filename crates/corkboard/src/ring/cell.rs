@@ -297,6 +297,7 @@ impl Plan {
 
 pub(super) async fn run(plan: Plan) -> Result<(), Ending> {
     let Plan { config, mut executor, tls, bbs, locket } = plan;
+    executor.cell_id = config.cell_id.as_str().to_owned();
     let signals = stop_signals().map_err(|source| Ending::Process { doing: "listening for signals", source })?;
     let bbs = Client::new(bbs)?;
     let root = executor.root.clone();

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use api::client::{ClientConfig, TlsFiles};
 use api::locket::Options;
 use api::registry::nats::NatsConfig;
-use toml::Value;
 use url::Url;
 
 use super::machine;
@@ -144,7 +143,7 @@ impl Sheet<'_> {
             let what = "is missing; expected a host and a port, such as \"locket.example.org:8891\"";
             self.reader.note("locket.address", what);
         }
-        let address = self.reader.optional("locket.address", raw.address, lockets);
+        let address = self.reader.optional("locket.address", raw.address, host_and_port);
         let tls = self.identity("locket", raw.ca, raw.cert, raw.key).or(tls);
         if !tls.is_given {
             let what = "is missing, and cert and key too, and there is no table [tls]; Locket wants to see a certificate";
@@ -250,13 +249,4 @@ fn nats_server(text: &str) -> Result<Url, String> {
 fn is_on_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
-/// One or more of `host:port`, with commas between them.
-fn lockets(value: &Value) -> Result<String, String> {
-    let whole = text(value)?;
-    for part in whole.split(',') {
-        host_and_port(&Value::String(part.trim().to_owned()))?;
-    }
-    Ok(whole.split(',').map(str::trim).collect::<Vec<_>>().join(","))
 }
