@@ -57,7 +57,8 @@ impl World {
         let shared = format!("{TLS}[bbs]\nurls = [\"https://{api}\"]\n[locket]\naddress = \"{locket}\"\n");
         let bus = bus(&nats);
         let emitter = format!("node = \"emitter\"\nhealth = \"127.0.0.1:0\"\n{shared}{bus}");
-        let router = format!("listen = \"127.0.0.1:0\"\nhealth = \"127.0.0.1:0\"\n{bus}[timing]\ndrain_wait = \"100ms\"\n");
+        let router =
+            format!("listen = \"127.0.0.1:0\"\nhealth = \"127.0.0.1:0\"\n{bus}[timing]\ndrain_wait = \"100ms\"\n");
         let tls = TlsFiles {
             ca: pki.path("ca.crt"),
             cert: pki.path("client.crt"),
@@ -144,7 +145,10 @@ impl World {
     /// Which instances answer so many requests, with the cells where they are.
     pub(crate) fn seen(&self, requests: usize) -> BTreeMap<String, String> {
         let answers = (0..requests).filter_map(|_| get(&self.router_address).ok());
-        answers.filter(|(status, _)| *status == 200).map(|(_, body)| (word(&body, "guid"), word(&body, "cell"))).collect()
+        answers
+            .filter(|(status, _)| *status == 200)
+            .map(|(_, body)| (word(&body, "guid"), word(&body, "cell")))
+            .collect()
     }
 
     pub(crate) async fn until(&self, what: &str, is_so: impl AsyncFn() -> bool) {
