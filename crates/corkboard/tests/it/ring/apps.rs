@@ -4,11 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use api::models::task::State;
 use rustix::process::Signal;
 
-use super::world::{HOST, PATIENCE, World, cell_name, get};
+use super::world::{PATIENCE, World, cell_name, get};
+
+/// How long something is away before it comes back; dozens of requests are made in that time.
+const AWAY: Duration = Duration::from_secs(1);
 
 /// Somebody who asks one request after the other and remembers what went wrong.
 struct Visitor {
@@ -47,8 +51,6 @@ async fn an_app_is_reachable_while_its_cell_is_evacuated_and_its_emitter_is_gone
     world.run_app(2).await;
     let cells: BTreeSet<String> = world.seen(40).into_values().collect();
     assert_eq!(cells, BTreeSet::from([cell_name(0), cell_name(1)]), "zones share the instances of an app");
-    let nobody = get(&world.router_address).map(|_| HOST).unwrap();
-    assert_eq!(nobody, HOST);
 
     let visitor = Visitor::start(&world);
     world.cells[0].signal(Signal::TERM);
@@ -62,7 +64,7 @@ async fn an_app_is_reachable_while_its_cell_is_evacuated_and_its_emitter_is_gone
 
     let visitor = Visitor::start(&world);
     world.emitter.kill();
-    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    tokio::time::sleep(AWAY).await;
     world.emitter.start();
     world.emitter.address_after("The route emitter answers health on ");
     world.start_cell(0);
@@ -79,7 +81,7 @@ async fn a_task_runs_to_its_end_and_its_result_is_told() {
     let finished = async || world.client.task_by_guid("once").await.unwrap().state == State::Completed as i32;
     world.until("the task is completed", finished).await;
     let task = world.client.task_by_guid("once").await.unwrap();
-    assert_eq!((task.failed, task.result.as_str(), task.cell_id.as_str()), (false, "done\n", "cell-0"), "{task:?}");
+    assert_eq!((task.failed, task.result.as_str()), (false, "done\n"), "{task:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,7 +90,7 @@ async fn a_bus_that_is_away_takes_no_route_away() {
     world.run_app(1).await;
     let visitor = Visitor::start(&world);
     world.bus().kill();
-    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    tokio::time::sleep(AWAY).await;
     world.bus().restart();
     visitor.is_content();
 }

@@ -24,7 +24,7 @@ use crate::program::{finish, program};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(50);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-pub(crate) const HOST: &str = "app.example.org";
+const HOST: &str = "app.example.org";
 const TLS: &str = Pki::SERVER_TABLE;
 const PORTS_PER_CELL: u32 = 50;
 
