@@ -32,6 +32,7 @@ use crate::config::check::without_slash;
 use crate::config::raw::Raw;
 use crate::config::values::{address, duration, number, text, text_list, web_url, word, wrong_type};
 use crate::config::{self, ConfigError};
+use crate::duration::show;
 use crate::server::stop_signals;
 
 const CLIENT: &str = "cell";
@@ -138,23 +139,30 @@ fn understand_url(sheet: &mut Sheet<'_>, raw: Raw, listen: SocketAddr, tls: &Ide
 fn understand_timing(sheet: &mut Sheet<'_>, raw: RawCellTiming) -> Times {
     sheet.reader.refuse_unknown("timing.", RawCellTiming::KEYS, &raw.unknown);
     let usual = Times::default();
-    let polling = sheet.reader.or("timing.polling", raw.polling, usual.polling, duration);
-    let times = Times {
-        polling,
-        polling_evacuating: usual.polling_evacuating.min(polling),
-        evacuation: sheet.reader.or("timing.evacuation", raw.evacuation, usual.evacuation, duration),
-        presence: sheet.reader.or("timing.presence", raw.presence, usual.presence, duration),
-        presence_ttl: sheet.reader.or("timing.presence_ttl", raw.presence_ttl, usual.presence_ttl, whole_seconds),
-        ..usual
-    };
-    if times.presence >= times.presence_ttl {
+    let mut time = |name: &str, raw, read| sheet.reader.optional(&format!("timing.{name}"), raw, read);
+    let polling = time("polling", raw.polling, duration).unwrap_or(usual.polling);
+    let evacuation = time("evacuation", raw.evacuation, duration).unwrap_or(usual.evacuation);
+    let is_usual = (raw.presence.is_none(), raw.presence_ttl.is_none());
+    let presence = time("presence", raw.presence, duration).or(is_usual.0.then_some(usual.presence));
+    let ttl = time("presence_ttl", raw.presence_ttl, whole_seconds).or(is_usual.1.then_some(usual.presence_ttl));
+    if let (Some(presence), Some(ttl)) = (presence, ttl)
+        && presence >= ttl
+    {
         let what = format!(
-            "{:?} is not longer than `presence`, {:?}, so that this cell would count as gone again and again; expected more",
-            times.presence_ttl, times.presence
+            "{} is not longer than `presence`, {}, so that this cell would count as gone again and again; expected more",
+            show(ttl),
+            show(presence)
         );
         sheet.reader.note("timing.presence_ttl", what);
     }
-    times
+    Times {
+        polling,
+        polling_evacuating: usual.polling_evacuating.min(polling),
+        evacuation,
+        presence: presence.unwrap_or(usual.presence),
+        presence_ttl: ttl.unwrap_or(usual.presence_ttl),
+        ..usual
+    }
 }
 
 fn understand_tags(sheet: &mut Sheet<'_>, raw: RawTags) -> (Vec<String>, Vec<String>) {
@@ -288,7 +296,7 @@ fn whole_seconds(value: &Value) -> Result<Duration, String> {
     if time.subsec_nanos() == 0 {
         Ok(time)
     } else {
-        Err(format!("{time:?} is not a number of whole seconds, in which Locket counts"))
+        Err(format!("{} is not a number of whole seconds, in which Locket counts", show(time)))
     }
 }
 

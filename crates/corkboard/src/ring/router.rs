@@ -16,6 +16,7 @@ use super::{Ending, announce, open};
 use crate::config::files;
 use crate::config::values::{address, duration, word};
 use crate::config::{self, ConfigError};
+use crate::duration::show;
 use crate::server::stop_signal;
 
 const CLIENT: &str = "router";
@@ -109,8 +110,10 @@ fn understand_timing(sheet: &mut Sheet<'_>, raw: RawRouterTiming, usual: Config)
     };
     if register_interval >= prune_threshold {
         let what = format!(
-            "{prune_threshold:?} is not longer than `register_interval`, {register_interval:?}, so that routes would be \
-             forgotten between two registrations; expected more"
+            "{} is not longer than `register_interval`, {}, so that routes would be forgotten between two registrations; \
+             expected more",
+            show(prune_threshold),
+            show(register_interval)
         );
         sheet.reader.note("timing.prune_threshold", what);
     }

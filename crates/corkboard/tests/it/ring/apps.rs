@@ -59,7 +59,8 @@ async fn an_app_is_reachable_while_its_cell_is_evacuated_and_its_emitter_is_gone
     let running = world.running().await;
     assert_eq!(running.len(), 2, "{running:?}");
     assert!(running.values().all(|(cell, _)| *cell == cell_name(1)), "{running:?}");
-    assert!(!world.call(&["cells"]).contains(&cell_name(0)), "a cell that evacuated takes its presence back");
+    let is_gone = async || !world.call(&["cells"]).contains(&cell_name(0));
+    world.until("the cell has taken its presence back", is_gone).await;
     visitor.is_content();
 
     let visitor = Visitor::start(&world);
