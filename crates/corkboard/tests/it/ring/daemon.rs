@@ -20,13 +20,16 @@ pub(crate) struct Daemon {
     dir: PathBuf,
     child: Option<Child>,
     out: Option<BufReader<ChildStdout>>,
+    /// In this life, so far.
+    said: Vec<String>,
 }
 
 impl Daemon {
     /// `name` is that of its configuration file too, without the ending.
     pub(crate) fn new(dir: &Path, name: &str, command: &str, config: &str) -> Self {
         std::fs::write(dir.join(format!("{name}.toml")), config).unwrap();
-        Self { name: name.to_owned(), command: command.to_owned(), dir: dir.to_owned(), child: None, out: None }
+        let (name, command) = (name.to_owned(), command.to_owned());
+        Self { name, command, dir: dir.to_owned(), child: None, out: None, said: Vec::new() }
     }
 
     pub(crate) fn start(&mut self) {
@@ -37,14 +40,22 @@ impl Daemon {
         let mut child = command.spawn().unwrap();
         self.out = child.stdout.take().map(BufReader::new);
         self.child = Some(child);
+        self.said.clear();
     }
 
-    /// The address that stands after `words` in what it prints when it is open. Waits for as long as the program runs.
+    /// The address that stands after `words` in what it prints when it is open, in whatever order. Waits for as long as the program runs.
     pub(crate) fn address_after(&mut self, words: &str) -> String {
-        let out = self.out.as_mut().unwrap();
-        for line in out.lines().map(Result::unwrap) {
-            if let Some((_, rest)) = line.split_once(words) {
-                return rest.split([',', ' ']).next().unwrap().trim_end_matches('.').to_owned();
+        let after = |line: &String| {
+            let (_, rest) = line.split_once(words)?;
+            Some(rest.split([',', ' ']).next()?.trim_end_matches('.').to_owned())
+        };
+        if let Some(address) = self.said.iter().find_map(after) {
+            return address;
+        }
+        for line in self.out.as_mut().unwrap().lines().map(Result::unwrap) {
+            self.said.push(line);
+            if let Some(address) = self.said.last().and_then(after) {
+                return address;
             }
         }
         panic!("{} ended without saying {words:?}; its log:\n{}", self.name, self.log());

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use api::client::{Client, ClientConfig, TlsFiles};
+use api::locket::{self, Kind, Resource};
 use api::models::{ActualLrPsRequest, ActualLrp};
 use rig::nats;
 use rig::pki::Pki;
@@ -26,6 +27,8 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(50);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const HOST: &str = "app.example.org";
 const TLS: &str = Pki::SERVER_TABLE;
+/// How long somebody else keeps a lock that was taken away.
+const LOCK_TTL: Duration = Duration::from_secs(5);
 const PORTS_PER_CELL: u32 = 50;
 
 pub(crate) struct World {
@@ -35,6 +38,7 @@ pub(crate) struct World {
     pub(crate) router: Daemon,
     _board: Daemon,
     pub(crate) client: Client,
+    pub(crate) locket: locket::Client,
     pub(crate) router_address: String,
     flags: Vec<String>,
     line: Arc<Line>,
@@ -65,6 +69,8 @@ impl World {
             key: pki.path("client.key"),
             skip_verify: false,
         };
+        let options = locket::Options { address: locket, tls: tls.clone(), keepalive: None };
+        let locket = locket::Client::new(&options).unwrap();
         let url = format!("https://{api}");
         let client = Client::new(ClientConfig { tls: Some(tls), ..ClientConfig::new(&url) }).unwrap();
         let flags = [vec!["--bbsURL".to_owned(), url], pki.client_flags()].concat();
@@ -79,6 +85,7 @@ impl World {
             router: Daemon::new(&dir, "router", "router", &router),
             _board: board,
             client,
+            locket,
             router_address: String::new(),
             flags,
             line,
@@ -86,6 +93,8 @@ impl World {
             pki,
         };
         world.start_all();
+        // What is asked for before anybody is known to do it is asked for again much later.
+        world.until("all cells are known", async || world.client.cells().await.unwrap().len() == cells).await;
         world
     }
 
@@ -157,6 +166,14 @@ impl World {
             assert!(Instant::now() < until, "waited for: {what}");
             tokio::time::sleep(LOOK_EVERY).await;
         }
+    }
+
+    /// Gives a lock to somebody else, as a Locket that has forgotten would.
+    pub(crate) async fn take_lock_away(&self, key: &str) {
+        let held = self.locket.fetch(key, PATIENCE).await.unwrap();
+        self.locket.release(&held, PATIENCE).await.unwrap();
+        let other = Resource { owner: "somebody".into(), kind: Kind::Lock, ..held };
+        self.locket.lock(&other, LOCK_TTL, "test", PATIENCE).await.unwrap();
     }
 
     pub(crate) fn dir(&self) -> &Path {
