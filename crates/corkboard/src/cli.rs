@@ -34,7 +34,7 @@ use crate::{locket, logging, server};
     version,
     arg_required_else_help = true,
     after_help = "Start with:\n  corkboard up\n\n\
-        From domains to task-events, the commands are those of cfdot, with its flags, environment variables and exit \
+        From domains to release-lock, the commands are those of cfdot, with its flags, environment variables and exit \
         codes:\n  0 success, 3 wrong use, 4 an error from the server, 5 anything else (for instance, no connection).\n\
         The exit codes of the commands about migrations and keys are in corkboard migrate --help and corkboard keys --help."
 )]
@@ -66,9 +66,7 @@ enum Command {
     ))]
     Bbs(server::Bbs),
     /// Serve locks and presences, as Diego's Locket does, from the store of a board in etcd
-    #[command(
-        after_help = "Examples:\n  corkboard locket --config board.toml\n  corkboard locket --config board.toml --listen 10.0.0.5:8891"
-    )]
+    #[command(after_help = locket::HELP)]
     Locket(locket::Locket),
     /// Check or print a configuration file
     #[command(subcommand)]

@@ -156,7 +156,7 @@ impl Client {
 
     pub async fn fetch_all(&self, kind: Kind, limit: Duration) -> Result<Vec<Resource>, LocketError> {
         let message = FetchAllRequest { r#type: kind.name().to_owned(), type_code: kind.code().into() };
-        let doing = format!("listing all of the kind {}", kind.name());
+        let doing = format!("listing the {}s", kind.name());
         let ask = |mut client: LocketClient<Channel>, request| async move { client.fetch_all(request).await };
         let answer: proto::FetchAllResponse = self.call(doing, limit, message, None, ask).await?;
         Ok(answer.resources.into_iter().map(Resource::of_wire).collect())

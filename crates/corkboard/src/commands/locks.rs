@@ -158,10 +158,10 @@ fn failed(error: LocketError) -> Failure {
 
 /// Locket does not say who has it, and whoever is refused wants to know.
 async fn explained(client: &Client, key: &str, error: LocketError) -> Failure {
-    let LocketError::Collision { .. } = error else { return failed(error) };
+    let LocketError::Collision { doing } = error else { return failed(error) };
     let owner = client.fetch(key, CALL_LIMIT).await.map(|held| held.owner);
-    let whose = owner.map_or_else(|_| String::new(), |owner| format!(": it is {owner}'s"));
-    Failure::Locket(format!("{error} (lock-collision){whose}. Nothing was changed"))
+    let whose = owner.map_or_else(|_| "somebody else".to_owned(), |owner| format!("{owner:?}"));
+    Failure::Locket(format!("{doing}: it belongs to {whose} (lock-collision). Nothing was changed"))
 }
 
 fn print<T: Serialize + Tabular>(all: &[T], format: FormatFlags) -> Result<(), Failure> {

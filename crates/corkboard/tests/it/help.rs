@@ -10,6 +10,7 @@ use crate::program::run;
 const COMMANDS: &[&str] = &[
     "up",
     "bbs",
+    "locket",
     "config",
     "config check",
     "config example",
@@ -34,6 +35,11 @@ const COMMANDS: &[&str] = &[
     "delete-task",
     "lrp-events",
     "task-events",
+    "locks",
+    "presences",
+    "claim-lock",
+    "claim-presence",
+    "release-lock",
     "nodes",
     "clients",
     "migrate",
@@ -77,6 +83,13 @@ fn the_help_of_all_commands() {
                 format!("{before}\n(the server to talk to: as above)\n\n{examples}")
             }
             None => text,
+        };
+        let text = match text.split_once("\nThe Locket to talk to:\n") {
+            Some((before, after)) if *command != "locks" => {
+                let examples = after.find("Examples:").map_or("", |at| &after[at..]);
+                format!("{before}\n(the Locket to talk to: as for locks)\n\n{examples}")
+            }
+            _ => text,
         };
         writeln!(all, "──── corkboard {command}\n\n{text}").unwrap();
     }

@@ -1,9 +1,10 @@
-//! The tables `[locket]` and `[callbacks]`: among Diego's own components without a file of Diego's.
+//! The tables `[locket]`, `[serve_locket]` and `[callbacks]`: among Diego's own components without a file of Diego's.
 
 use expect_test::{Expect, expect};
 use rig::pki::Pki;
 
 use super::check;
+use crate::program::{run, utf8};
 
 const STORE: &str = "[store]\ndir = \"board\"\n";
 const FILES: &str = "ca = \"ca.crt\"\ncert = \"client.crt\"\nkey = \"client.key\"\n";
@@ -121,6 +122,30 @@ fn a_node_without_a_name_needs_an_owner() {
         board.toml: locket.owner: is missing, and so is `node`; nodes that ask the same Locket need a name each
         1 problem; nothing was started
     "#]],
+    );
+}
+
+#[test]
+fn several_lockets_may_be_named() {
+    let text = format!("node = \"n-1\"\n{STORE}[locket]\naddress = \"10.0.0.1:8891, 10.0.0.2:8891\"\n{FILES}");
+    let pki = Pki::new();
+    std::fs::write(pki.path("board.toml"), text).unwrap();
+    let outcome = run(&["config", "check", utf8(&pki.path("board.toml"))]);
+    assert!(outcome.stdout.contains("locket      10.0.0.1:8891, 10.0.0.2:8891, as n-1\n"), "{outcome:?}");
+}
+
+#[test]
+fn a_node_may_serve_locket_itself() {
+    let tls = Pki::SERVER_TABLE;
+    case(
+        &format!("{tls}[serve_locket]\n"),
+        0,
+        &expect![[r#""#]],
+    );
+    case(
+        &format!("[serve_locket]\nlisten = \"127.0.0.1:8890\"\naddress = \"a:1\"\n[locket]\naddress = \"a:1\"\n{FILES}"),
+        3,
+        &expect![[r#""#]],
     );
 }
 
