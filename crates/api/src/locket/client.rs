@@ -179,7 +179,8 @@ impl Client {
         let mut silences = Vec::new();
         for (at, waiting) in (0..count).map(|turn| (first + turn) % count).zip((1..=count).rev()) {
             let line = &self.lines[at];
-            let share = limit.saturating_sub(began.elapsed()) / u32::try_from(waiting).unwrap_or(u32::MAX);
+            let spent = if silences.is_empty() { Duration::ZERO } else { began.elapsed() };
+            let share = limit.saturating_sub(spent) / u32::try_from(waiting).unwrap_or(u32::MAX);
             match line.call(&doing, share, message.clone(), call_id, &ask).await {
                 Err(LocketError::Unreachable { why, .. }) => silences.push((&line.address, why)),
                 answered => {

@@ -99,7 +99,30 @@ async fn every_wrong_request_has_its_code() {
     ] {
         writeln!(text, "{what}: {}", code(&channel, path, body).await).unwrap();
     }
-    expect![[r#""#]].assert_eq(&text);
+    expect![[r#"
+        an unknown method: 12
+        an unknown service: 12
+        no method at all: 12
+        a message without a resource: 3
+        a release without a resource: 3
+        a resource without a type: 5
+        a resource of an unknown type: 5
+        a resource without a time to live: 3
+        a negative time to live: 3
+        a resource without an owner: 3
+        an unknown field beside a resource: 0
+        a key that is no text: 13
+        bytes that are no message: 13
+        a message cut short: 13
+        no message: 13
+        two messages: 0
+        a compressed message: 13
+        a kind of message that there is not: 13
+        a message of 64 KiB and more: 11
+        a message of 4 GiB, it says: 11
+        a list without a type: 5
+        a key of nobody: 5
+    "#]].assert_eq(&text);
     check_that_others_are_served(&world).await;
 }
 
