@@ -1,4 +1,4 @@
-//! Two `corkboard locket` on one etcd: one of them may die, and no key ever has two owners.
+//! Two servers of Locket on one etcd, a process of its own and a state server: either may die, and no key ever has two owners.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -36,14 +36,18 @@ impl Site {
         let (etcd, pki) = (Cluster::start(Options::default()), Arc::new(Pki::new()));
         std::fs::write(pki.path("A"), "sixteen bytes or more\n").unwrap();
         std::fs::set_permissions(pki.path("A"), Permissions::from_mode(0o600)).unwrap();
+        let (api, health, addresses) = (free_address(), free_address(), [free_address(), free_address()]);
         let text = format!(
-            "node = \"a\"\nidentity = \"id\"\n[store]\nengine = \"etcd\"\nendpoints = [\"{}\"]\n{}[encryption]\nactive = \"A\"\n\
-             keys.A = {{ file = \"A\" }}\n",
+            "node = \"a\"\nidentity = \"id\"\nlisten = \"{api}\"\nhealth = \"{health}\"\n[store]\nengine = \"etcd\"\n\
+             endpoints = [\"{}\"]\n{}[encryption]\nactive = \"A\"\nkeys.A = {{ file = \"A\" }}\n\
+             [serve_locket]\nlisten = \"{}\"\n",
             etcd.endpoint(0),
-            Pki::SERVER_TABLE
+            Pki::SERVER_TABLE,
+            addresses[1],
         );
         std::fs::write(pki.path("board.toml"), text).unwrap();
-        let servers = (0..2).map(|_| Server::start(&pki, free_address().to_string())).collect();
+        let servers = addresses.iter().enumerate();
+        let servers = servers.map(|(at, address)| Server::start(&pki, at, address.to_string())).collect();
         Self { servers, pki, _etcd: etcd }
     }
 
@@ -58,15 +62,18 @@ impl Site {
     }
 
     fn restart(&mut self, at: usize) {
-        self.servers[at] = Server::start(&self.pki, self.servers[at].address.clone());
+        self.servers[at] = Server::start(&self.pki, at, self.servers[at].address.clone());
     }
 }
 
 impl Server {
-    fn start(pki: &Pki, address: String) -> Self {
+    /// The first serves Locket alone, the second is a state server, which serves it whether it is master or not.
+    fn start(pki: &Pki, at: usize, address: String) -> Self {
         let file = pki.path("board.toml");
-        let mut process =
-            Background::start(&mut program(&["locket", "--config", utf8(&file), "--listen", &address]));
+        let mut process = Background::start(&mut match at {
+            0 => program(&["locket", "--config", utf8(&file), "--listen", &address]),
+            _ => program(&["bbs", "--config", utf8(&file)]),
+        });
         process.lines_until(|line| line.starts_with("Locket listens on "));
         Self { process, address }
     }
