@@ -122,7 +122,8 @@ async fn every_wrong_request_has_its_code() {
         a message of 4 GiB, it says: 11
         a list without a type: 5
         a key of nobody: 5
-    "#]].assert_eq(&text);
+    "#]]
+    .assert_eq(&text);
     check_that_others_are_served(&world).await;
 }
 
@@ -139,7 +140,8 @@ fn any_bytes_as_a_message_get_a_code() {
     // Bytes that look like fields come further than noise does.
     let field = (prop_oneof![Just(0x0a_u8), Just(0x10), Just(0x28), Just(0x12), any::<u8>()], vec(any::<u8>(), 0..12));
     let message = vec(field, 0..8).prop_map(|fields| {
-        let written = fields.into_iter().map(|(tag, rest)| [&[tag, u8::try_from(rest.len()).unwrap()][..], &rest].concat());
+        let written =
+            fields.into_iter().map(|(tag, rest)| [&[tag, u8::try_from(rest.len()).unwrap()][..], &rest].concat());
         written.collect::<Vec<_>>().concat()
     });
     let mut runner = TestRunner::new(Config { cases: 300, ..Config::default() });

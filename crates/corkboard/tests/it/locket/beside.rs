@@ -132,7 +132,8 @@ fn transcript(board: &Board, story: &[&[&str]], expected: &Expect) {
 #[test]
 fn the_commands_about_locket() {
     let board = Board::start();
-    let cell = r#"{"cell_id":"cell-1","rep_address":"http://10.0.0.1:1800","zone":"z1","rep_url":"https://10.0.0.1:1801"}"#;
+    let cell =
+        r#"{"cell_id":"cell-1","rep_address":"http://10.0.0.1:1800","zone":"z1","rep_url":"https://10.0.0.1:1801"}"#;
     let story: &[&[&str]] = &[
         &["locks"],
         &["locks", "--table"],
@@ -157,7 +158,80 @@ fn the_commands_about_locket() {
         &["release-lock", "-k", "deploy"],
         &["locks", "all"],
     ];
-    transcript(&board, story, &expect![[r#""#]]);
+    transcript(
+        &board,
+        story,
+        &expect![[r#"
+        $ locks
+        → 0
+        $ locks --table
+        no locks
+        → 0
+        $ claim-lock -k deploy -o anna -t 600
+        → 0
+        $ claim-lock --key deploy --owner anna --value <b> & co --ttl 600
+        → 0
+        $ claim-lock -k deploy -o bert -t 600
+        corkboard: asking for the lock deploy: it belongs to "anna" (lock-collision). Nothing was changed
+        → 4
+        $ claim-presence -k cell-1 -o rep -t 600 -v {"cell_id":"cell-1","rep_address":"http://10.0.0.1:1800","zone":"z1","rep_url":"https://10.0.0.1:1801"}
+        → 0
+        $ claim-presence -k cell-2 -o rep -t 600 -v no cell
+        → 0
+        $ locks
+        {"key":"deploy","owner":"anna","value":"\u003cb\u003e \u0026 co","type":"lock","type_code":1}
+        → 0
+        $ locks --table
+        KEY     OWNER  VALUE
+        deploy  anna   <b> & co
+        → 0
+        $ presences
+        {"key":"cell-1","owner":"rep","value":"{\"cell_id\":\"cell-1\",\"rep_address\":\"http://10.0.0.1:1800\",\"zone\":\"z1\",\"rep_url\":\"https://10.0.0.1:1801\"}","type":"presence","type_code":2}
+        {"key":"cell-2","owner":"rep","value":"no cell","type":"presence","type_code":2}
+        → 0
+        $ presences --table
+        KEY     OWNER  ZONE  ADDRESS
+        cell-1  rep    z1    https://10.0.0.1:1801
+        cell-2  rep
+        → 0
+        $ release-lock -k deploy -o bert
+        corkboard: giving back the lock deploy: it belongs to "anna" (lock-collision). Nothing was changed
+        → 4
+        $ release-lock -k deploy -o anna
+        → 0
+        $ release-lock -k deploy -o anna
+        → 0
+        $ release-lock -k cell-2 -o rep
+        → 0
+        $ claim-lock -o anna -t 600
+        corkboard: key cannot be empty (--key)
+        → 3
+        $ claim-lock -k deploy -t 600
+        corkboard: owner cannot be empty (--owner)
+        → 3
+        $ claim-lock -k deploy -o anna
+        corkboard: ttl should be an integer greater than zero (--ttl, in seconds)
+        → 3
+        $ claim-lock -k deploy -o anna -t -1
+        corkboard: ttl should be an integer greater than zero (--ttl, in seconds)
+        → 3
+        $ claim-lock -k deploy -o anna -t soon
+        error: invalid value 'soon' for '--ttl <SECONDS>': invalid digit found in string
+
+        For more information, try '--help'.
+        → 3
+        $ release-lock -k deploy
+        corkboard: owner cannot be empty (--owner)
+        → 3
+        $ locks all
+        error: unexpected argument 'all' found
+
+        Usage: corkboard locks [OPTIONS]
+
+        For more information, try '--help'.
+        → 3
+    "#]],
+    );
     until("the presence is a cell of the state server", || board.cells().contains("\"cell-1\""));
 }
 
@@ -169,7 +243,9 @@ fn which_locket_and_as_whom() {
     let said = |command: &mut Command| {
         let outcome = finish(command);
         let dir = utf8(board.pki.dir.path());
-        format!("{}{}→ {}\n", outcome.stdout, outcome.stderr, outcome.code).replace(&locket, "LOCKET").replace(dir, "DIR")
+        format!("{}{}→ {}\n", outcome.stdout, outcome.stderr, outcome.code)
+            .replace(&locket, "LOCKET")
+            .replace(dir, "DIR")
     };
     let gone = free_address().to_string();
     let text = [
@@ -182,7 +258,21 @@ fn which_locket_and_as_whom() {
         said(program(&["locks", "--locketAPILocation", &locket, "--skipCertVerify"]).args(&flags[2..])),
         said(program(&["locks", "--locketAPILocation", &locket]).args(&flags[2..])),
     ];
-    expect![[r#""#]].assert_eq(&text.concat());
+    expect![[r#"
+        corkboard: no Locket is named; expected HOST:PORT with --locketAPILocation or LOCKET_API_LOCATION
+        → 3
+        → 0
+        → 0
+        corkboard: listing the locks: Locket at GONE does not answer: Connection refused (os error 111)
+        → 4
+        corkboard: "https://locket:8891" is not the address of a Locket; expected HOST:PORT, such as locket.service.cf.internal:8891
+        → 3
+        corkboard: --clientCertFile and --clientKeyFile (or CLIENT_CERT_FILE and CLIENT_KEY_FILE) must both be given for https:// and for Locket
+        → 3
+        → 0
+        corkboard: --caCertFile (or CA_CERT_FILE) must name the authority of the server, unless --skipCertVerify is set
+        → 3
+    "#]].assert_eq(&text.concat());
 }
 
 /// As it is with Diego's: whoever holds a lock keeps it, and nobody else gets it before its time is over.
@@ -190,16 +280,17 @@ fn which_locket_and_as_whom() {
 fn a_lock_outlives_its_keeper() {
     const TTL: Duration = Duration::from_secs(5);
     let mut board = Board::start();
-    let (runtime, client) = (runtime(), board.client());
+    let runtime = runtime();
+    let _inside = runtime.enter();
+    let client = board.client();
     let listener = Arc::new(Listener::default());
     let (_stop, stopped) = watch::channel(false);
     let session = runtime.block_on(async {
         let terms = Terms { interval: Duration::from_millis(200), ..Terms::new("auctioneer", "anna") };
         LockSession::acquire(client.clone(), terms, listener.clone(), stopped).await.unwrap().unwrap()
     });
-    let claim = |key: &str, owner: &str| {
-        runtime.block_on(client.lock(&resource(key, owner, Kind::Lock), TTL, "id", PATIENCE))
-    };
+    let claim =
+        |key: &str, owner: &str| runtime.block_on(client.lock(&resource(key, owner, Kind::Lock), TTL, "id", PATIENCE));
     let is_taken = |key: &str, owner: &str| matches!(claim(key, owner), Err(LocketError::Collision { .. }));
     // Its owner is never heard of again.
     claim("orphan", "anna").unwrap();

@@ -85,6 +85,7 @@ fn a_lock_and_a_presence_outlive_either_server() {
     const EVERY: Duration = Duration::from_millis(300);
     let mut site = Site::new();
     let runtime = runtime();
+    let _inside = runtime.enter();
     let (pki, addresses) = (site.pki.clone(), site.addresses(0));
     let listener = Arc::new(Listener::default());
     let (_stop, stopped) = watch::channel(false);
@@ -110,7 +111,8 @@ fn a_lock_and_a_presence_outlive_either_server() {
             runtime.spawn(async move {
                 loop {
                     for (key, kind) in [("auctioneer", Kind::Lock), ("cell-1", Kind::Presence)] {
-                        let outcome = client.lock(&resource(key, "bert", kind), TTL, "id", Duration::from_secs(1)).await;
+                        let outcome =
+                            client.lock(&resource(key, "bert", kind), TTL, "id", Duration::from_secs(1)).await;
                         assert!(outcome.is_err(), "{key} has a second owner");
                     }
                     sleep(EVERY / 3).await;
@@ -142,6 +144,7 @@ fn a_hundred_claimers_are_owners_one_after_another() {
     const BRIEF: Duration = Duration::from_secs(1);
     let site = Site::new();
     let runtime = runtime();
+    let _inside = runtime.enter();
     let (owners, tenures) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let claimers: Vec<_> = (0..CLAIMERS)
         .map(|number| {
