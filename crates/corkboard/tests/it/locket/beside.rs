@@ -264,6 +264,7 @@ fn which_locket_and_as_whom() {
         → 0
         → 0
         corkboard: listing the locks: Locket at GONE does not answer: Connection refused (os error 111)
+        Is Locket running there, and do both sides trust each other's certificates? The address is from --locketAPILocation or LOCKET_API_LOCATION.
         → 4
         corkboard: "https://locket:8891" is not the address of a Locket; expected HOST:PORT, such as locket.service.cf.internal:8891
         → 3
