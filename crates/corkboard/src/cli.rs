@@ -280,11 +280,11 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             print(&String::from_utf8_lossy(&script))
         }
         Command::Version => print(concat!("corkboard ", env!("CARGO_PKG_VERSION"), "\n")),
-        Command::Locks(it) => it.run(outer, variable, one_thread()?, locks::locks),
-        Command::Presences(it) => it.run(outer, variable, one_thread()?, locks::presences),
-        Command::ClaimLock(it) => it.run(outer, variable, one_thread()?, locks::claim_lock),
-        Command::ClaimPresence(it) => it.run(outer, variable, one_thread()?, locks::claim_presence),
-        Command::ReleaseLock(it) => it.run(outer, variable, one_thread()?, locks::release_lock),
+        Command::Locks(it) => it.run(outer, variable, &one_thread()?, locks::locks),
+        Command::Presences(it) => it.run(outer, variable, &one_thread()?, locks::presences),
+        Command::ClaimLock(it) => it.run(outer, variable, &one_thread()?, locks::claim_lock),
+        Command::ClaimPresence(it) => it.run(outer, variable, &one_thread()?, locks::claim_presence),
+        Command::ReleaseLock(it) => it.run(outer, variable, &one_thread()?, locks::release_lock),
         Command::Domains(it) => call(it, outer, |args| args.format, domains::list),
         Command::SetDomain(it) => call(it, outer, no_format, domains::set),
         Command::Cells(it) => call(it, outer, |args| args.format, cells::list),

@@ -96,7 +96,7 @@ impl<A: clap::Args> OfLocket<A> {
         self,
         outer: ReachFlags,
         env: impl Fn(&str) -> Option<String>,
-        runtime: Runtime,
+        runtime: &Runtime,
         work: impl AsyncFnOnce(Client, A) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let address = given(self.reach.location, "LOCKET_API_LOCATION", &env).ok_or(ReachError::NoLocket)?;
@@ -109,12 +109,12 @@ impl<A: clap::Args> OfLocket<A> {
 }
 
 pub(crate) async fn locks(client: Client, args: List) -> Result<(), Failure> {
-    let all = client.fetch_all(Kind::Lock, CALL_LIMIT).await.map_err(failed)?;
+    let all = client.fetch_all(Kind::Lock, CALL_LIMIT).await.map_err(|error| failed(&error))?;
     print(&all.into_iter().map(|held| Lock(Shown::from(held))).collect::<Vec<_>>(), args.format)
 }
 
 pub(crate) async fn presences(client: Client, args: List) -> Result<(), Failure> {
-    let all = client.fetch_all(Kind::Presence, CALL_LIMIT).await.map_err(failed)?;
+    let all = client.fetch_all(Kind::Presence, CALL_LIMIT).await.map_err(|error| failed(&error))?;
     print(&all.into_iter().map(|held| Presence(Shown::from(held))).collect::<Vec<_>>(), args.format)
 }
 
@@ -159,7 +159,7 @@ impl Whose {
     }
 }
 
-fn failed(error: LocketError) -> Failure {
+fn failed(error: &LocketError) -> Failure {
     let advice = match error {
         LocketError::Unreachable { .. } => {
             "\nIs Locket running there, and do both sides trust each other's certificates? The address is from \
@@ -172,7 +172,7 @@ fn failed(error: LocketError) -> Failure {
 
 /// Locket does not say who has it, and whoever is refused wants to know.
 async fn explained(client: &Client, key: &str, error: LocketError) -> Failure {
-    let LocketError::Collision { doing } = error else { return failed(error) };
+    let LocketError::Collision { doing } = error else { return failed(&error) };
     let owner = client.fetch(key, CALL_LIMIT).await.map(|held| held.owner);
     let whose = owner.map_or_else(|_| "somebody else".to_owned(), |owner| format!("{owner:?}"));
     Failure::Locket(format!("{doing}: it belongs to {whose} (lock-collision). Nothing was changed"))
