@@ -80,9 +80,9 @@ impl Shelf {
 
 /// What is none of ours is passed over.
 fn read(held: Held) -> Option<Resource> {
-    let kind = match held.value.first()? {
-        &LOCK => Kind::Lock,
-        &PRESENCE => Kind::Presence,
+    let kind = match *held.value.first()? {
+        LOCK => Kind::Lock,
+        PRESENCE => Kind::Presence,
         _ => return None,
     };
     let key = held.key.strip_prefix(PREFIX)?.to_owned();

@@ -35,7 +35,7 @@ use crate::{demo_app, locket, logging, ring, server};
     version,
     arg_required_else_help = true,
     after_help = "Start with:\n  corkboard up\n\n\
-        From domains to task-events, the commands are those of cfdot, with its flags, environment variables and exit \
+        From domains to release-lock, the commands are those of cfdot, with its flags, environment variables and exit \
         codes:\n  0 success, 3 wrong use, 4 an error from the server, 5 anything else (for instance, no connection).\n\
         The exit codes of the commands about migrations and keys are in corkboard migrate --help and corkboard keys --help."
 )]
@@ -67,9 +67,7 @@ enum Command {
     ))]
     Bbs(server::Bbs),
     /// Serve locks and presences, as Diego's Locket does, from the store of a board in etcd
-    #[command(
-        after_help = "Examples:\n  corkboard locket --config board.toml\n  corkboard locket --config board.toml --listen 10.0.0.5:8891"
-    )]
+    #[command(after_help = locket::HELP)]
     Locket(locket::Locket),
     /// Start an auctioneer: it decides which cell gets which instance and which task
     #[command(after_help = ring::AUCTIONEER_HELP)]
@@ -316,11 +314,11 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             print(&String::from_utf8_lossy(&script))
         }
         Command::Version => print(concat!("corkboard ", env!("CARGO_PKG_VERSION"), "\n")),
-        Command::Locks(it) => it.run(outer, variable, one_thread()?, locks::locks),
-        Command::Presences(it) => it.run(outer, variable, one_thread()?, locks::presences),
-        Command::ClaimLock(it) => it.run(outer, variable, one_thread()?, locks::claim_lock),
-        Command::ClaimPresence(it) => it.run(outer, variable, one_thread()?, locks::claim_presence),
-        Command::ReleaseLock(it) => it.run(outer, variable, one_thread()?, locks::release_lock),
+        Command::Locks(it) => it.run(outer, variable, &one_thread()?, locks::locks),
+        Command::Presences(it) => it.run(outer, variable, &one_thread()?, locks::presences),
+        Command::ClaimLock(it) => it.run(outer, variable, &one_thread()?, locks::claim_lock),
+        Command::ClaimPresence(it) => it.run(outer, variable, &one_thread()?, locks::claim_presence),
+        Command::ReleaseLock(it) => it.run(outer, variable, &one_thread()?, locks::release_lock),
         Command::Domains(it) => call(it, outer, |args| args.format, domains::list),
         Command::SetDomain(it) => call(it, outer, no_format, domains::set),
         Command::Cells(it) => call(it, outer, |args| args.format, cells::list),

@@ -28,6 +28,11 @@ mod on_store;
 
 pub(crate) use on_store::OnStore;
 
+pub(crate) const HELP: &str = "Examples:\n  corkboard locket --config board.toml\n  corkboard locket --config board.toml --listen 10.0.0.5:8891\n\n\
+    Any number of them may run on one etcd, beside state servers or without; clients name all, with commas between them. A state \
+    server serves Locket itself with the table [serve_locket] in its file, and on the embedded store only so.\n\n\
+    Exit codes: 0 stopped in order, 3 wrong use, 5 anything else. What is held stays held, and lasts until its time is over.";
+
 /// What is added to the path of the store to name the file that locks are written to.
 const LEDGER_SUFFIX: &str = ".locks";
 
@@ -132,9 +137,9 @@ pub(crate) async fn beside(
         }
     };
     let ran = Box::pin(bbs::run(config, stop, |ready| {
-        // Nobody hears it where Locket has a store of its own.
-        let _ = tell_shelf.send(ready.shelf.clone());
         announce(&ready);
+        // Nobody hears it where Locket has a store of its own.
+        let _ = tell_shelf.send(ready.shelf);
     }))
     .await;
     if ran.is_err() {

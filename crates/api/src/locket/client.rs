@@ -156,7 +156,7 @@ impl Client {
 
     pub async fn fetch_all(&self, kind: Kind, limit: Duration) -> Result<Vec<Resource>, LocketError> {
         let message = FetchAllRequest { r#type: kind.name().to_owned(), type_code: kind.code().into() };
-        let doing = format!("listing all of the kind {}", kind.name());
+        let doing = format!("listing the {}s", kind.name());
         let ask = |mut client: LocketClient<Channel>, request| async move { client.fetch_all(request).await };
         let answer: proto::FetchAllResponse = self.call(doing, limit, message, None, ask).await?;
         Ok(answer.resources.into_iter().map(Resource::of_wire).collect())
@@ -179,7 +179,8 @@ impl Client {
         let mut silences = Vec::new();
         for (at, waiting) in (0..count).map(|turn| (first + turn) % count).zip((1..=count).rev()) {
             let line = &self.lines[at];
-            let share = limit.saturating_sub(began.elapsed()) / u32::try_from(waiting).unwrap_or(u32::MAX);
+            let spent = if silences.is_empty() { Duration::ZERO } else { began.elapsed() };
+            let share = limit.saturating_sub(spent) / u32::try_from(waiting).unwrap_or(u32::MAX);
             match line.call(&doing, share, message.clone(), call_id, &ask).await {
                 Err(LocketError::Unreachable { why, .. }) => silences.push((&line.address, why)),
                 answered => {

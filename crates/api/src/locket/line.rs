@@ -67,7 +67,7 @@ impl Line {
             Ok(Ok(answer)) => return Ok(answer.into_inner()),
             Ok(Err(status)) => LocketError::of(doing.to_owned(), &self.address, &status),
             Err(_) => {
-                let why = format!("nothing came back within {limit:?}");
+                let why = format!("nothing came back within {} ms", limit.as_millis());
                 LocketError::Unreachable { doing: doing.to_owned(), address: self.address.clone(), why }
             }
         };

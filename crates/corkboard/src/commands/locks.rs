@@ -14,13 +14,13 @@ use crate::output::{FormatFlags, Output, Tabular};
 use crate::reach::{ReachError, ReachFlags, TlsFlags, given};
 
 pub(crate) const LOCKS_HELP: &str = "Examples:\n  corkboard locks --locketAPILocation locket.service.cf.internal:8891\n  \
-    corkboard locks --json | jq -r .owner";
+    corkboard locks --json | jq -r .owner\n\n\
+    Exit codes of the five commands about Locket: 0 success, 3 wrong use, 4 an error from Locket, or no answer.";
 pub(crate) const PRESENCES_HELP: &str = "Examples:\n  corkboard presences\n  \
     corkboard presences --json | jq -r '.value | fromjson | .zone'";
 pub(crate) const CLAIM_LOCK_HELP: &str = "Examples:\n  corkboard claim-lock -k deployment -o anna -t 600\n\n\
     The lock ends by itself after that time. The same owner may claim it again, and it lasts as long once more.";
-pub(crate) const CLAIM_PRESENCE_HELP: &str =
-    "Examples:\n  corkboard claim-presence -k cell-9 -o anna -t 60 -v '{\"cell_id\":\"cell-9\"}'\n\n\
+pub(crate) const CLAIM_PRESENCE_HELP: &str = "Examples:\n  corkboard claim-presence -k cell-9 -o anna -t 60 -v '{\"cell_id\":\"cell-9\"}'\n\n\
     The state server takes every presence for a cell, and offers it work if its value says where it is.";
 pub(crate) const RELEASE_LOCK_HELP: &str = "Examples:\n  corkboard release-lock -k deployment -o anna\n\n\
     What nobody holds is given back already. The owner must be the one that `corkboard locks` shows.";
@@ -60,10 +60,17 @@ pub(crate) struct Claim {
     #[command(flatten)]
     whose: Whose,
     /// What is stored with the key
-    #[arg(short, long, default_value = "", allow_hyphen_values = true)]
+    #[arg(short, long, default_value = "", hide_default_value = true, allow_hyphen_values = true)]
     value: String,
     /// After how many seconds it ends
-    #[arg(short, long, value_name = "SECONDS", default_value = "0", hide_default_value = true, allow_hyphen_values = true)]
+    #[arg(
+        short,
+        long,
+        value_name = "SECONDS",
+        default_value = "0",
+        hide_default_value = true,
+        allow_hyphen_values = true
+    )]
     ttl: i64,
 }
 
@@ -89,7 +96,7 @@ impl<A: clap::Args> OfLocket<A> {
         self,
         outer: ReachFlags,
         env: impl Fn(&str) -> Option<String>,
-        runtime: Runtime,
+        runtime: &Runtime,
         work: impl AsyncFnOnce(Client, A) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let address = given(self.reach.location, "LOCKET_API_LOCATION", &env).ok_or(ReachError::NoLocket)?;
@@ -102,12 +109,12 @@ impl<A: clap::Args> OfLocket<A> {
 }
 
 pub(crate) async fn locks(client: Client, args: List) -> Result<(), Failure> {
-    let all = client.fetch_all(Kind::Lock, CALL_LIMIT).await.map_err(failed)?;
+    let all = client.fetch_all(Kind::Lock, CALL_LIMIT).await.map_err(|error| failed(&error))?;
     print(&all.into_iter().map(|held| Lock(Shown::from(held))).collect::<Vec<_>>(), args.format)
 }
 
 pub(crate) async fn presences(client: Client, args: List) -> Result<(), Failure> {
-    let all = client.fetch_all(Kind::Presence, CALL_LIMIT).await.map_err(failed)?;
+    let all = client.fetch_all(Kind::Presence, CALL_LIMIT).await.map_err(|error| failed(&error))?;
     print(&all.into_iter().map(|held| Presence(Shown::from(held))).collect::<Vec<_>>(), args.format)
 }
 
@@ -152,16 +159,23 @@ impl Whose {
     }
 }
 
-fn failed(error: LocketError) -> Failure {
-    Failure::Locket(error.to_string())
+fn failed(error: &LocketError) -> Failure {
+    let advice = match error {
+        LocketError::Unreachable { .. } => {
+            "\nIs Locket running there, and do both sides trust each other's certificates? The address is from \
+             --locketAPILocation or LOCKET_API_LOCATION."
+        }
+        _ => "",
+    };
+    Failure::Locket(format!("{error}{advice}"))
 }
 
 /// Locket does not say who has it, and whoever is refused wants to know.
 async fn explained(client: &Client, key: &str, error: LocketError) -> Failure {
-    let LocketError::Collision { .. } = error else { return failed(error) };
+    let LocketError::Collision { doing } = error else { return failed(&error) };
     let owner = client.fetch(key, CALL_LIMIT).await.map(|held| held.owner);
-    let whose = owner.map_or_else(|_| String::new(), |owner| format!(": it is {owner}'s"));
-    Failure::Locket(format!("{error} (lock-collision){whose}. Nothing was changed"))
+    let whose = owner.map_or_else(|_| "somebody else".to_owned(), |owner| format!("{owner:?}"));
+    Failure::Locket(format!("{doing}: it belongs to {whose} (lock-collision). Nothing was changed"))
 }
 
 fn print<T: Serialize + Tabular>(all: &[T], format: FormatFlags) -> Result<(), Failure> {

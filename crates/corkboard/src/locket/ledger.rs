@@ -70,7 +70,7 @@ impl<K: Keeper> Lasting<K> {
         self.keeper.lock(asked, ttl_s).await?;
         let Some(Asked { key, owner, value, type_code, .. }) = wanted else { return Ok(()) };
         let is_lock = type_code == i32::from(Kind::Lock.code());
-        let entry = is_lock.then(|| Entry { owner, value, ttl_s });
+        let entry = is_lock.then_some(Entry { owner, value, ttl_s });
         let before = ledger.locks.get(&key).cloned();
         if before == entry {
             return Ok(());
