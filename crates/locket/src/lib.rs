@@ -15,4 +15,4 @@ mod service;
 pub use book::{Book, Kind, Refusal, Resource};
 pub use desk::Desk;
 pub use keeper::Keeper;
-pub use server::{Config, ServeError, serve};
+pub use server::{Config, ServeError, serve, serve_at_most};
