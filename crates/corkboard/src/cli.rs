@@ -24,7 +24,7 @@ use crate::console::{Console, JsonFlag};
 use crate::failure::{CommandError, EXIT_DEPOSED, EXIT_KEYS, EXIT_SHUT_DOWN, EXIT_USAGE, Failure};
 use crate::output::{FormatFlags, Output};
 use crate::reach::{Address, Origin, ReachFlags, Remote, health_client};
-use crate::{demo_app, locket, logging, server};
+use crate::{demo_app, locket, logging, server, up};
 
 /// Corkboard: the state server of a container scheduler, speaking the protocol of Diego's BBS
 #[derive(Debug, Parser)]
@@ -46,11 +46,10 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Start a server on this machine, with nothing to configure
-    #[command(
-        after_help = "Examples:\n  corkboard up\n  corkboard up --dir /var/lib/corkboard --listen 127.0.0.1:9000"
-    )]
-    Up(server::Up),
+    /// Start everything on this machine, with nothing to configure: the state server, cells that run apps, and a router
+    #[command(after_help = "Examples:\n  corkboard up\n  corkboard up --cells 3 --router 127.0.0.1:9080\n  \
+            corkboard up --board-only --dir /var/lib/corkboard --listen 127.0.0.1:9000")]
+    Up(up::Up),
     /// Start a server from a configuration file, ours or that of Diego's own BBS
     #[command(after_help = format!(
         "Examples:\n  corkboard config example > board.toml\n  corkboard bbs --config board.toml\n  \
@@ -69,6 +68,9 @@ enum Command {
         after_help = "Examples:\n  corkboard locket --config board.toml\n  corkboard locket --config board.toml --listen 10.0.0.5:8891"
     )]
     Locket(locket::Locket),
+    /// The parent of one process of a cell; cells call it
+    #[command(hide = true)]
+    Shim { folder: std::path::PathBuf },
     /// A small web app to try a cluster with; it tells which instance answers
     #[command(after_help = "Examples:\n  corkboard demo-app --port 8081 --message hello\n  \
         curl 'http://127.0.0.1:8081/slow?ms=500'\n\n\
@@ -253,7 +255,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Up(args) => {
             logging::start(None)?;
             let bbs_url = variable("BBS_URL").filter(|url| !url.is_empty());
-            many_threads()?.block_on(server::up(args, &program(std::env::args_os().next()), bbs_url.as_deref()))
+            many_threads()?.block_on(up::up(args, &program(std::env::args_os().next()), bbs_url.as_deref()))
         }
         Command::Bbs(args) => {
             let file = args.file()?;
@@ -264,6 +266,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             logging::start(None)?;
             many_threads()?.block_on(locket::serve(args))
         }
+        Command::Shim { folder } => return Ok(cell::executor::shim(&folder)),
         Command::DemoApp(args) => one_thread()?.block_on(demo_app::serve(args, variable)),
         Command::Config(command) => print(&config::run(command)?),
         Command::Completions { shell } => {

@@ -21,6 +21,7 @@ mod logging;
 mod output;
 mod reach;
 mod server;
+mod up;
 mod welcome;
 
 use std::io::Write;
