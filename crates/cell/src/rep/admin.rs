@@ -7,10 +7,10 @@ use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 
 use super::clock::Clock;
-use super::door::Room;
+use super::door::{Answer, Room};
 use super::evacuation::Evacuation;
 use super::metrics::Metrics;
-use super::network::{Answer, body, json, not_allowed, status};
+use super::network::{body, json, not_allowed, status};
 use crate::executor::Executor;
 
 const METRICS_PATH: &str = "/metrics";

@@ -20,9 +20,8 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::presence::OnShelf;
+use crate::ring::machine;
 
-/// What Diego's cells have room for.
-const CONTAINERS_MAX: i32 = 250;
 /// What apps may take to end when they are asked to.
 const GRACE: Duration = Duration::from_secs(10);
 /// That, and the time to tell the state server.
@@ -31,8 +30,6 @@ const STOP_LIMIT: Duration = Duration::from_secs(20);
 const DELETE_LIMIT: Duration = Duration::from_secs(5);
 /// Between two looks whether everything has ended; events come earlier.
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
-const MB_BYTES: u64 = 1024 * 1024;
-const KB_PER_MB: u64 = 1024;
 
 /// A cell before anybody knows of it.
 #[derive(Debug)]
@@ -123,13 +120,9 @@ impl Layout {
 
     /// The share of one cell in this machine.
     fn room(&self) -> io::Result<Room> {
-        let cells = u64::from(self.cells);
-        let disk = rustix::fs::statvfs(&self.folder)?;
-        let disk_mb = disk.f_bavail.saturating_mul(disk.f_frsize) / MB_BYTES;
-        let memory_mb = memory_mb(&std::fs::read_to_string("/proc/meminfo")?)
-            .ok_or_else(|| io::Error::other("/proc/meminfo does not say how much memory there is"))?;
-        let bounded = |mb: u64| i32::try_from(mb / cells).unwrap_or(i32::MAX);
-        Ok(Room { memory_mb: bounded(memory_mb), disk_mb: bounded(disk_mb), containers: CONTAINERS_MAX })
+        let all = machine::room(&self.folder)?;
+        let cells = i32::from(self.cells);
+        Ok(Room { memory_mb: all.memory_mb / cells, disk_mb: all.disk_mb / cells, ..all })
     }
 
     /// Ends what runs in the folders of cells that are not started any more.
@@ -160,12 +153,6 @@ fn share(all: &RangeInclusive<u16>, index: u16, count: u16) -> Option<RangeInclu
     let (begin, end) = (bound(index), bound(index + 1));
     let port = |number: u32| u16::try_from(number).ok();
     (begin < end).then(|| Some(port(begin)?..=port(end - 1)?)).flatten()
-}
-
-fn memory_mb(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kb: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kb / KB_PER_MB)
 }
 
 impl Cell {
@@ -255,11 +242,5 @@ mod tests {
         assert_eq!(share(&(7..=7), 0, 2), None);
         assert_eq!(share(&(7..=7), 1, 2), Some(7..=7));
         assert_eq!(share(&(65_535..=65_535), 0, 1), Some(65_535..=65_535));
-    }
-
-    #[test]
-    fn memory_is_read_in_megabytes() {
-        assert_eq!(memory_mb("MemTotal:       24576000 kB\nMemFree: 1 kB\n"), Some(24_000));
-        assert_eq!(memory_mb("MemFree: 1 kB\n"), None);
     }
 }

@@ -32,7 +32,7 @@ pub(crate) async fn up(args: Up, program: &str, bbs_url: Option<&str>) -> Result
     let shell = welcome::Shell { program, bbs_url };
     if args.board_only {
         let config = args.config().map_err(|problems| Failure::Usage(problems.to_string()))?;
-        return server::run(config, |ready| say(&welcome::board_only(shell, ready, &dir))).await;
+        return server::run(config, None, |ready| say(&welcome::board_only(shell, ready, &dir))).await;
     }
     ring::run(args, shell).await
 }
