@@ -20,7 +20,7 @@ use crate::commands::locks::{self, OfLocket};
 use crate::commands::migrate::{self, Errand, MigrateCommand, Place, Via};
 use crate::commands::quarantine::{self, QuarantineCommand};
 use crate::commands::store::{self, StoreCommand};
-use crate::commands::{actual_lrps, cells, clients, config, desired_lrps, domains, events, nodes, tasks};
+use crate::commands::{actual_lrps, cells, clients, config, desired_lrps, domains, events, nodes, run_app, tasks};
 use crate::console::{Console, JsonFlag};
 use crate::failure::{CommandError, EXIT_DEPOSED, EXIT_KEYS, EXIT_SHUT_DOWN, EXIT_USAGE, Failure};
 use crate::output::{FormatFlags, Output};
@@ -85,6 +85,12 @@ enum Command {
     /// The parent of a process of a cell
     #[command(hide = true)]
     Shim { folder: PathBuf },
+    /// Run an app with a route, and wait until it is reached; or change its instances and routes
+    #[command(after_help = run_app::RUN_HELP)]
+    RunApp(Remote<run_app::RunApp>),
+    /// Stop an app that was started with run-app, and forget it
+    #[command(after_help = "Examples:\n  corkboard stop-app hello")]
+    StopApp(Remote<run_app::StopApp>),
     /// A small web app to try a cluster with; it tells which instance answers
     #[command(after_help = "Examples:\n  corkboard demo-app --port 8081 --message hello\n  \
         curl 'http://127.0.0.1:8081/slow?ms=500'\n\n\
@@ -285,6 +291,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Quarantine(command) => return quarantine(command, outer).map(ExitCode::from),
         Command::Backup(it) => return back_up(it, outer).map(ExitCode::from),
         Command::Restore(args) => return restore(args).map(ExitCode::from),
+        Command::RunApp(it) => return run_app(it, outer).map(ExitCode::from),
+        Command::StopApp(it) => return ask(it, outer, |_| JsonFlag::default(), run_app::stop).map(ExitCode::from),
         Command::Store(StoreCommand::Confirm(it)) => {
             return ask(it, outer, |args| args.json, store::confirm).map(ExitCode::from);
         }
@@ -392,6 +400,18 @@ fn restore(args: Restore) -> Result<u8, Failure> {
     let mut console = Console::of_process(args.json);
     // A mastership in etcd is renewed beside the work.
     ended(many_threads()?.block_on(backup::restore(&config, args, &mut console)), nowhere())
+}
+
+fn run_app(remote: Remote<run_app::RunApp>, outer: ReachFlags) -> Result<u8, Failure> {
+    let Remote { args, reach } = remote;
+    let (client, address) = reach.or(outer).client(variable, trace_id())?;
+    let folder = std::env::current_dir()
+        .map_err(|source| Failure::Process { doing: "finding the current directory", source })?;
+    let here = run_app::Here { folder, search: variable("PATH").unwrap_or_default() };
+    let mut console = Console::of_process(JsonFlag::default());
+    let work = run_app::run(&client, &address, &here, args, &mut console);
+    let outcome = one_thread()?.block_on(work);
+    ended(outcome, address)
 }
 
 /// For a command that asks nobody.

@@ -17,6 +17,7 @@ pub(crate) mod locks;
 pub(crate) mod migrate;
 pub(crate) mod nodes;
 pub(crate) mod quarantine;
+pub(crate) mod run_app;
 mod spec;
 pub(crate) mod store;
 pub(crate) mod tasks;
