@@ -32,6 +32,7 @@ use std::sync::Arc;
 use api::client::{Client, Retry};
 pub use carry::RESULT_BYTES_MAX;
 pub use config::{Config, ConfigError, Limits, ServerTls, Times};
+pub use metrics::metrics_page;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use api::client::Client;
+use api::client::logs::CellLogs;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -20,7 +21,9 @@ use crate::commands::locks::{self, OfLocket};
 use crate::commands::migrate::{self, Errand, MigrateCommand, Place, Via};
 use crate::commands::quarantine::{self, QuarantineCommand};
 use crate::commands::store::{self, StoreCommand};
-use crate::commands::{actual_lrps, cells, clients, config, desired_lrps, domains, events, nodes, run_app, tasks};
+use crate::commands::{
+    actual_lrps, cells, clients, config, desired_lrps, domains, events, logs, nodes, run_app, tasks,
+};
 use crate::console::{Console, JsonFlag};
 use crate::failure::{CommandError, EXIT_DEPOSED, EXIT_KEYS, EXIT_SHUT_DOWN, EXIT_USAGE, Failure};
 use crate::output::{FormatFlags, Output};
@@ -165,6 +168,9 @@ enum Command {
     /// Delete a task that is completed
     #[command(after_help = "Examples:\n  corkboard delete-task once")]
     DeleteTask(Remote<tasks::Which>),
+    /// Show what an app or a task wrote, asked of the cells that ran it
+    #[command(after_help = logs::HELP)]
+    Logs(Remote<logs::Logs>),
     /// Follow events about desired and actual LRPs, as JSON lines
     #[command(after_help = "Examples:\n  corkboard lrp-events -x\n  corkboard lrp-events -x -c cell-z1-0 | jq .type")]
     LrpEvents(Remote<events::Lrps>),
@@ -349,6 +355,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::CreateTask(it) => call(it, outer, no_format, tasks::create),
         Command::CancelTask(it) => call(it, outer, no_format, tasks::cancel),
         Command::DeleteTask(it) => call(it, outer, no_format, tasks::delete),
+        Command::Logs(it) => logs::run(it, outer, variable, trace_id()),
         Command::LrpEvents(it) => call(it, outer, no_format, events::lrps),
         Command::TaskEvents(it) => call(it, outer, no_format, events::tasks),
     };
@@ -407,7 +414,7 @@ fn run_app(remote: Remote<run_app::RunApp>, outer: ReachFlags) -> Result<u8, Fai
     let (client, address) = reach.or(outer).client(variable, trace_id())?;
     let folder = std::env::current_dir()
         .map_err(|source| Failure::Process { doing: "finding the current directory", source })?;
-    let here = run_app::Here { folder, search: variable("PATH").unwrap_or_default() };
+    let here = run_app::Here { cells, folder, search: variable("PATH").unwrap_or_default() };
     let mut console = Console::of_process(JsonFlag::default());
     let work = run_app::run(&client, &address, &here, args, &mut console);
     let outcome = one_thread()?.block_on(work);
@@ -531,7 +538,7 @@ fn many_threads() -> Result<tokio::runtime::Runtime, Failure> {
     runtime.map_err(|source| Failure::Process { doing: "preparing threads", source })
 }
 
-fn one_thread() -> Result<tokio::runtime::Runtime, Failure> {
+pub(crate) fn one_thread() -> Result<tokio::runtime::Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|source| Failure::Process { doing: "preparing a thread", source })
 }

@@ -40,8 +40,8 @@ impl Room for Admin {
             }
             EVACUATION_PATH => json(StatusCode::OK, &self.evacuation.progress(&self.executor.list())),
             METRICS_PATH => {
-                let (total, remaining) = (self.executor.total(), self.executor.remaining());
-                body(StatusCode::OK, METRICS_TYPE, self.metrics.text(total, remaining, &self.executor.list()))
+                let text = self.metrics.text(self.executor.as_ref(), &self.evacuation);
+                body(StatusCode::OK, METRICS_TYPE, text)
             }
             _ => status(StatusCode::OK),
         }

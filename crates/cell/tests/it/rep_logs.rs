@@ -98,13 +98,13 @@ async fn nothing_is_missing_and_nothing_comes_twice_when_much_is_written_at_once
 
 #[tokio::test]
 async fn a_slow_reader_loses_lines_and_is_told_how_many() {
-    const LINES: u64 = 1_500;
+    const LINES: u64 = 400;
     let (world, guids) = world().await;
     let mut slow = ask(&world, &LogQuery { lines: Some(0), ..query(true) }).await;
     next(&mut slow).await;
     let mut quick = ask(&world, &LogQuery { lines: Some(0), ..query(true) }).await;
     next(&mut quick).await;
-    let text = "x".repeat(10_000);
+    let text = "x".repeat(40_000);
     // The quick one reads beside it, and hears everything.
     for number in 0..LINES {
         world.executor.say(&guids[0], &text);

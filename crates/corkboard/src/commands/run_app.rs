@@ -15,6 +15,7 @@ mod words;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use api::client::logs::CellLogs;
 use api::client::{Client, ClientError};
 use api::models::DesiredLrpUpdate;
 use api::models::error::Type;
@@ -97,6 +98,8 @@ pub(crate) struct StopApp {
 /// What of this process matters.
 #[derive(Debug)]
 pub(crate) struct Here {
+    /// Who asks cells for the last words of an app.
+    pub(crate) cells: CellLogs,
     /// Where relative programs are.
     pub(crate) folder: PathBuf,
     /// Where others are looked for.
@@ -133,7 +136,7 @@ pub(crate) async fn run(
     };
     let command = words::command(&args.command, is_local.then_some(here))?;
     let wanted = definition::desired(&name, DOMAIN, &args, command);
-    let wait = Wait::begin(client, &name, args.instances).await?;
+    let wait = Wait::begin(client, &here.cells, &name, args.instances).await?;
     let what = match client.desired_lrp_by_process_guid(&name).await {
         Err(error) if error.is(Type::ResourceNotFound) => {
             client.upsert_domain(DOMAIN, FRESH_FOR_EVER_S).await?;

@@ -32,6 +32,7 @@ const COMMANDS: &[&str] = &[
     "create-task",
     "cancel-task",
     "delete-task",
+    "logs",
     "lrp-events",
     "task-events",
     "nodes",

@@ -10,6 +10,7 @@ use api::models::{ActualLrPsRequest, ActualLrp, actual_lrp};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::probe::{Answer, Router};
+use crate::commands::logs::harmless::harmless;
 use crate::console::Console;
 use crate::failure::CommandError;
 
@@ -24,6 +25,7 @@ const CLEAR_LINE: &str = "\r\x1b[K";
 #[derive(Debug)]
 pub(super) struct Wait<'a> {
     client: &'a Client,
+    cells: &'a CellLogs,
     name: &'a str,
     instances: i32,
     before: BTreeMap<i32, (i32, i64)>,
@@ -37,10 +39,15 @@ struct Progress {
 }
 
 impl<'a> Wait<'a> {
-    pub(super) async fn begin(client: &'a Client, name: &'a str, instances: i32) -> Result<Self, CommandError> {
+    pub(super) async fn begin(
+        client: &'a Client,
+        cells: &'a CellLogs,
+        name: &'a str,
+        instances: i32,
+    ) -> Result<Self, CommandError> {
         let rows = rows(client, name).await?;
         let before = rows.iter().filter_map(|row| Some((index(row)?, (row.crash_count, row.since)))).collect();
-        Ok(Self { client, name, instances, before })
+        Ok(Self { client, cells, name, instances, before })
     }
 
     /// Returns the router through which it was reached, if there is one.
@@ -186,13 +193,12 @@ impl<'a> Wait<'a> {
 
     /// From whichever cell it was on, which nobody remembers.
     async fn last_lines(&self, index: i32) -> Vec<String> {
-        let logs = CellLogs::new(None);
         let of = LogsOf::Process { guid: self.name.to_owned(), index: Some(index) };
         let query = LogQuery { of, lines: Some(LAST_LINES), since_ns: None, follow: false };
         let mut lines: Vec<LogLine> = Vec::new();
         for cell in self.client.cells().await.unwrap_or_default() {
             let Ok(cell) = api::convert::cell_from_wire(cell) else { continue };
-            let Ok(mut stream) = logs.open(&cell, &query).await else { continue };
+            let Ok(mut stream) = self.cells.open(&cell, &query).await else { continue };
             while let Ok(Some(message)) = stream.next().await {
                 if let LogMessage::Line(line) = message {
                     lines.push(line);
@@ -228,11 +234,6 @@ async fn rows(client: &Client, name: &str) -> Result<Vec<ActualLrp>, CommandErro
 
 fn index(row: &ActualLrp) -> Option<i32> {
     row.actual_lrp_key.as_ref().map(|key| key.index)
-}
-
-/// Text of others cannot steer a terminal.
-fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// On a terminal one line that changes, elsewhere one line for each change.
