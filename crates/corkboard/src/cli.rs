@@ -411,13 +411,14 @@ fn restore(args: Restore) -> Result<u8, Failure> {
 
 fn run_app(remote: Remote<run_app::RunApp>, outer: ReachFlags) -> Result<u8, Failure> {
     let Remote { args, reach } = remote;
-    let (client, address) = reach.or(outer).client(variable, trace_id())?;
+    let reach = reach.or(outer);
+    let cells = CellLogs::new(reach.tls_files(variable).as_ref());
+    let (client, address) = reach.client(variable, trace_id())?;
     let folder = std::env::current_dir()
         .map_err(|source| Failure::Process { doing: "finding the current directory", source })?;
     let here = run_app::Here { cells, folder, search: variable("PATH").unwrap_or_default() };
     let mut console = Console::of_process(JsonFlag::default());
-    let work = run_app::run(&client, &address, &here, args, &mut console);
-    let outcome = one_thread()?.block_on(work);
+    let outcome = one_thread()?.block_on(run_app::run(&client, &address, &here, args, &mut console));
     ended(outcome, address)
 }
 

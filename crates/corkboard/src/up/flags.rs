@@ -87,11 +87,8 @@ impl Up {
 
     /// The store creates its own directory but none above it: a disk that is not mounted must not be mistaken for an empty one.
     /// Our own default is no disk.
-    pub(super) fn create_default_folder(&self) -> std::io::Result<()> {
-        match self.dir {
-            Some(_) => Ok(()),
-            None => std::fs::create_dir_all(Path::new(DEFAULT_DIR).parent().unwrap_or(Path::new(""))),
-        }
+    pub(super) fn folder_to_create(&self) -> Option<&'static Path> {
+        if self.dir.is_some() { None } else { Path::new(DEFAULT_DIR).parent() }
     }
 
     pub(super) fn config(self) -> Result<Config, Problems> {

@@ -14,6 +14,7 @@ mod presence;
 mod ring;
 
 use std::io::{self, Write as _};
+use std::path::Path;
 
 pub(crate) use flags::{DEFAULT_ROUTER, Up};
 
@@ -26,15 +27,19 @@ pub(crate) async fn up(args: Up, program: &str, bbs_url: Option<&str>) -> Result
         let text = "--run-as: only root can start apps as another user; without it they run as you";
         return Err(Failure::Usage(text.to_owned()));
     }
-    let dir = args.board();
-    args.create_default_folder()
-        .map_err(|source| Failure::Process { doing: "creating the directory `data` here", source })?;
     let shell = welcome::Shell { program, bbs_url };
     if args.board_only {
+        let (dir, folder) = (args.board(), args.folder_to_create());
         let config = args.config().map_err(|problems| Failure::Usage(problems.to_string()))?;
+        create(folder)?;
         return server::run(config, None, |ready| say(&welcome::board_only(shell, ready, &dir))).await;
     }
     ring::run(args, shell).await
+}
+
+fn create(folder: Option<&Path>) -> Result<(), Failure> {
+    let created = folder.map_or(Ok(()), std::fs::create_dir_all);
+    created.map_err(|source| Failure::Process { doing: "creating the directory `data` here", source })
 }
 
 /// Whoever closed our stdout does not want to know; everything runs all the same.

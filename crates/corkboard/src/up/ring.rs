@@ -24,7 +24,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::cells::{self, Cell, CellsError, Layout};
 use super::parts::{Ended, Parts, with_causes};
-use super::{Up, say};
+use super::{Up, create, say};
 use crate::failure::Failure;
 use crate::server::{refuse_huge_pages, stop_signal};
 use crate::welcome;
@@ -115,20 +115,20 @@ pub(super) async fn run(args: Up, shell: welcome::Shell<'_>) -> Result<(), Failu
     unasked.map_or(stopped, Err)
 }
 
-/// Everything that may be taken or wrong, before anything is started.
+/// Everything that may be wrong or taken, before anything is started.
 async fn prepare(args: Up) -> Result<(Prepared, bbs::config::Config), Failure> {
-    let router = TcpListener::bind(args.router).await.map_err(|error| {
+    let run_as = rustix::process::geteuid().is_root().then(|| args.run_as.clone().unwrap_or_else(|| "root".to_owned()));
+    let layout = Layout { folder: args.cells_folder(), cells: args.cells, ports: args.app_ports.clone(), run_as };
+    let (address, board, folder) = (args.router, args.board(), args.folder_to_create());
+    let config = args.config().map_err(|problems| Failure::Usage(problems.to_string()))?;
+    let router = TcpListener::bind(address).await.map_err(|error| {
         Failure::Unfinished(format!(
-            "the router cannot listen on {}: {error}. Is another program using it? Choose another address with --router",
-            args.router
+            "the router cannot listen on {address}: {error}. Is another program using it? Choose another address with --router"
         ))
     })?;
     let auctioneer_port =
         cells::reserve_port().map_err(|source| Failure::Process { doing: "reserving a port", source })?;
-    let run_as = rustix::process::geteuid().is_root().then(|| args.run_as.clone().unwrap_or_else(|| "root".to_owned()));
-    let layout = Layout { folder: args.cells_folder(), cells: args.cells, ports: args.app_ports.clone(), run_as };
-    let board = args.board();
-    let config = args.config().map_err(|problems| Failure::Usage(problems.to_string()))?;
+    create(folder)?;
     let cells = layout.open().map_err(of_cells)?;
     layout.clear_former().await.map_err(of_cells)?;
     Ok((Prepared { router, auctioneer_port, cells, board }, config))

@@ -10,6 +10,9 @@ use crate::program::run;
 const COMMANDS: &[&str] = &[
     "up",
     "bbs",
+    "run-app",
+    "stop-app",
+    "demo-app",
     "config",
     "config check",
     "config example",

@@ -150,7 +150,11 @@ mod tests {
         std::fs::write(folder.join("tool"), "").unwrap();
         std::fs::write(folder.join("text"), "").unwrap();
         std::fs::set_permissions(folder.join("tool"), std::fs::Permissions::from_mode(0o755)).unwrap();
-        let here = Here { cells: CellLogs::new(None), folder: folder.clone(), search: format!("/nowhere:{}", folder.display()) };
+        let here = Here {
+            cells: CellLogs::new(None),
+            folder: folder.clone(),
+            search: format!("/nowhere:{}", folder.display()),
+        };
         let of = |words: &[&str], here: Option<&Here>| {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             command(&words, here).map(|words| words.join(" ").replace(folder.to_str().unwrap(), "DIR")).ok()
