@@ -3,8 +3,8 @@
 //! There is one loop, so two passes never run at once. While a pass runs, any number of wake-ups ask for at most one more: they
 //! set the same flag. A timer wakes it anyway, counted from the end of the pass before.
 //!
-//! Instances that were unclaimed before this server became master are auctioned again as soon as there is a cell, without
-//! waiting until they are old: whoever asked for their auctions is gone, and so may be the question.
+//! What was asked for while no cell was there has found no place, and a former master may not even have asked. So when the
+//! first cell comes, all instances that wait are auctioned again, without waiting until they are old.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,26 +69,33 @@ fn unclaimed(board: &Board) -> Vec<Unclaimed> {
 impl Converger {
     /// Runs until told to stop. The first pass comes one interval after the start, when cells had time to be heard.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
-        let board = self.board.load_full();
-        let mut inherited = tokio::task::spawn_blocking(move || unclaimed(&board)).await.unwrap_or_default();
+        let mut had_cells = false;
         loop {
             tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => return,
                 () = tokio::time::sleep(self.timing.converge_interval) => {}
                 () = self.wake.notified() => {}
             }
+            let has_cells = !self.registry.live(self.clock.uptime_ns()).is_empty();
+            let waiting = if has_cells && !had_cells { self.waiting().await } else { Vec::new() };
+            had_cells = has_cells;
             // Stopping does not interrupt a pass: it is short, and what it has begun is better finished.
             if let Err(error) = self.pass().await {
                 tracing::warn!(%error, "a convergence pass was not finished; the next one looks again");
             }
-            if !inherited.is_empty() && !self.registry.live(self.clock.uptime_ns()).is_empty() {
-                self.auction_inherited(std::mem::take(&mut inherited)).await;
+            if !waiting.is_empty() {
+                self.auction(waiting).await;
             }
         }
     }
 
+    async fn waiting(&self) -> Vec<Unclaimed> {
+        let board = self.board.load_full();
+        tokio::task::spawn_blocking(move || unclaimed(&board)).await.unwrap_or_default()
+    }
+
     /// Those that are old have been auctioned by the pass before; so they are by the next one, should this fail.
-    async fn auction_inherited(&self, inherited: Vec<Unclaimed>) {
+    async fn auction(&self, waiting: Vec<Unclaimed>) {
         let board = self.board.load_full();
         let stale_ns = self.clock.now_ns().saturating_sub(lrps::STALE_UNCLAIMED_NS);
         let is_due = |row: &Unclaimed| {
@@ -96,11 +103,11 @@ impl Converger {
             let is_same = |now: &ActualLrp| now.state == ActualState::Unclaimed && now.since_ns == row.since_ns;
             row.since_ns >= stale_ns && slot.ordinary.as_deref().is_some_and(is_same)
         };
-        let due: Vec<_> = inherited.into_iter().filter(is_due).collect();
+        let due: Vec<_> = waiting.into_iter().filter(is_due).collect();
         if due.is_empty() {
             return;
         }
-        tracing::info!(instances = due.len(), "instances that a former master left unclaimed are auctioned again");
+        tracing::info!(instances = due.len(), "the first cell is there; instances that wait are auctioned again");
         let decisions: Vec<_> = due.into_iter().map(|row| lrps::Decision::AuctionAgain { key: row.key }).collect();
         for chunk in decisions.chunks(DECISIONS_PER_COMMAND) {
             let command = Command::ConvergeLrps(ConvergeLrps { decisions: chunk.to_vec() });

@@ -4,7 +4,7 @@
 //! loopback; only what would be Locket and NATS there are values here. `--board-only` leaves the state server alone.
 //!
 //! Promise: what is desired runs, after every start. A stop in order ends the apps and forgets none of them; after a stop that
-//! is not, apps that still run are found again. If a part ends by itself, everything is stopped in order and the exit says which.
+//! is not, apps that still run are found again. If a part ends by itself, the others are stopped, the exit says which, and apps run on.
 //! `parts.rs` watches over them, `ring.rs` starts and stops them in order, `cells.rs` is what runs apps.
 
 mod cells;

@@ -5,7 +5,7 @@
 //!
 //! Stopping: the router finishes what it has begun, nobody places anything any more, the apps end and the state server is told,
 //! the cells end, and the state server closes its store last. No record of an instance stays behind, so that the next start has
-//! nothing to wait for.
+//! nothing to wait for. If a part has failed, apps are left as they are: the next start finds them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -94,7 +94,8 @@ pub(super) async fn run(args: Up, shell: welcome::Shell<'_>) -> Result<(), Failu
         runs_as_root,
     };
     let client = client(&ready)?;
-    let running = Running { parts, stop_board, executors, stops: Stops::default() };
+    let (stop_board, stops) = (Some(stop_board), Stops::default());
+    let running = Running { parts, stop_board, executors, stops, failures: Vec::new() };
     let mut running = running.start(prepared, &ready, &client);
     let up = async {
         until_known(&client, places.cells.len()).await;
@@ -106,13 +107,23 @@ pub(super) async fn run(args: Up, shell: welcome::Shell<'_>) -> Result<(), Failu
         () = stop => None,
         ended = running.parts.next_end() => Some(ended),
     };
-    let unasked = ended.map(Ended::unasked);
-    if let Some(failure) = &unasked {
-        tracing::error!(error = failure.report().trim_end(), "a part has ended by itself, so that all are stopped");
-    }
-    let stopped = running.stop().await;
-    say("Stopped. What is desired runs again after the next start.\n");
-    unasked.map_or(stopped, Err)
+    let Some(ended) = ended else {
+        running.stop_apps().await;
+        let stopped = running.stop().await;
+        say("Stopped. What is desired runs again after the next start.\n");
+        return stopped;
+    };
+    let part = ended.part.clone();
+    let failure = ended.unasked();
+    tracing::error!(
+        part,
+        error = failure.report().trim_end(),
+        "a part has ended by itself, so that the others are stopped"
+    );
+    // Whatever that was, apps had no part in it.
+    let _ = running.stop().await;
+    say("Stopped, because a part of it failed. Apps run on, and the next start finds them.\n");
+    Err(failure)
 }
 
 /// Everything that may be wrong or taken, before anything is started.
@@ -173,9 +184,11 @@ struct Stops {
 
 struct Running {
     parts: Parts,
-    stop_board: oneshot::Sender<()>,
+    /// Dropping it stops the state server.
+    stop_board: Option<oneshot::Sender<()>>,
     executors: Vec<Arc<LocalExecutor>>,
     stops: Stops,
+    failures: Vec<Failure>,
 }
 
 impl Running {
@@ -225,7 +238,8 @@ impl Running {
         self
     }
 
-    async fn stop(mut self) -> Result<(), Failure> {
+    /// Nothing new comes in, what was begun is finished, and then everything that runs is asked to end.
+    async fn stop_apps(&mut self) {
         let instances: usize = self.executors.iter().map(|executor| executor.list().len()).sum();
         say(&match instances {
             0 => "Stopping.\n".to_owned(),
@@ -235,20 +249,33 @@ impl Running {
                 "Stopping, with the {instances} instances that run. Ctrl-C again ends at once and leaves them running.\n"
             ),
         });
-        let mut failures = Vec::new();
-        self.stops.router.send_replace(true);
-        failures.extend(self.parts.until_ended(ROUTER).await);
-        self.stops.placing.send_replace(true);
-        failures.extend(self.parts.until_ended(AUCTIONEER).await);
-        failures.extend(self.parts.until_ended(EMITTER).await);
+        self.stop_outer().await;
         cells::stop_all(&self.executors).await;
+    }
+
+    /// Who brings requests and work.
+    async fn stop_outer(&mut self) {
+        self.stops.router.send_replace(true);
+        self.await_end(ROUTER).await;
+        self.stops.placing.send_replace(true);
+        self.await_end(AUCTIONEER).await;
+        self.await_end(EMITTER).await;
+    }
+
+    async fn stop(mut self) -> Result<(), Failure> {
+        self.stop_outer().await;
         self.stops.cells.send_replace(true);
         for number in 1..=self.executors.len() {
-            failures.extend(self.parts.until_ended(&format!("cell-{number}")).await);
+            self.await_end(&format!("cell-{number}")).await;
         }
-        drop(self.stop_board);
-        failures.extend(self.parts.until_ended(STATE_SERVER).await);
-        first_of(failures)
+        drop(self.stop_board.take());
+        self.await_end(STATE_SERVER).await;
+        first_of(self.failures)
+    }
+
+    async fn await_end(&mut self, part: &str) {
+        let failures = self.parts.until_ended(part).await;
+        self.failures.extend(failures);
     }
 }
 

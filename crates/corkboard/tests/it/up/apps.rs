@@ -71,7 +71,10 @@ fn without_cells_it_waits_and_says_so() {
     assert_eq!(outcome.code, 5);
     expect![[""]].assert_eq(&outcome.stderr);
     let none = ask(&["run-app", "--name", "none", "--instances", "0", "--", "/bin/sh"]);
-    assert_eq!((none.code, none.stdout.as_str()), (0, "none is desired, with 0 instances\nnone: 0 of 0 placed, 0 healthy\n"));
+    assert_eq!(
+        (none.code, none.stdout.as_str()),
+        (0, "none is desired, with 0 instances\nnone: 0 of 0 placed, 0 healthy\n")
+    );
     let theirs = crate::program::LRP;
     assert_eq!(ask(&["create-desired-lrp", theirs]).code, 0);
     let refused = ask(&["stop-app", "hello"]);

@@ -55,7 +55,8 @@ fn lines_of(heading: &str) -> Vec<(String, Vec<String>)> {
 /// The same words where no number or guid stands: those differ from run to run.
 fn alike(line: &str, expected: &str) -> bool {
     let words = |text: &str| -> Vec<String> {
-        let word = |word: &str| if word.contains(|c: char| c.is_ascii_digit()) { "N".to_owned() } else { word.to_owned() };
+        let word =
+            |word: &str| if word.contains(|c: char| c.is_ascii_digit()) { "N".to_owned() } else { word.to_owned() };
         text.split_whitespace().map(word).collect()
     };
     words(line) == words(expected)
