@@ -82,7 +82,9 @@ impl Up {
 
     /// Where the cells keep what they run: beside the records, with their name.
     pub(super) fn cells_folder(&self) -> PathBuf {
-        self.board().with_added_extension("cells")
+        let board = self.board();
+        let named = if board.file_name().is_some() { board } else { std::fs::canonicalize(&board).unwrap_or(board) };
+        named.with_added_extension("cells")
     }
 
     /// The store creates its own directory but none above it: a disk that is not mounted must not be mistaken for an empty one.
@@ -250,6 +252,15 @@ mod tests {
         assert!(config.tls.is_none() && config.store.to_string() == "embedded, board");
         expect!["listen: 0.0.0.0:8889 is not a loopback address, and plain HTTP is served only on loopback; add a table [tls] with ca, cert and key, or listen on 127.0.0.1 or [::1]"]
             .assert_eq(&up("0.0.0.0:8889", "127.0.0.1:8890").unwrap_err().to_string());
+    }
+
+    #[test]
+    fn ports_of_apps_are_a_range() {
+        for (text, expected) in
+            [("7-9", Some(7..=9)), ("7-7", Some(7..=7)), ("9-7", None), ("0-9", None), ("7", None), ("7-70000", None)]
+        {
+            assert_eq!(port_range(text).ok(), expected, "{text}");
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 
 use super::cells::{self, Cell, CellsError, Layout};
-use super::parts::{Ended, Parts, with_causes};
+use super::parts::{Parts, with_causes};
 use super::{Up, create, say};
 use crate::failure::Failure;
 use crate::server::{refuse_huge_pages, stop_signal};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 
 use super::site::{PATIENCE, Site};
 
@@ -33,6 +33,24 @@ fn apps_run_again_after_a_stop_in_order_and_after_none() {
 
     let outcome = site.call(&["stop-app", "hello"]);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (0, "hello is stopped\n"));
+    site.stop_in_order();
+}
+
+/// As after a power cut: nothing of what ran is there, and the records say that it is.
+#[test]
+fn apps_run_again_when_everything_died_with_it() {
+    let mut site = Site::start(10);
+    let outcome = site.run_hello(&["--instances", "2"]);
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    site.kill();
+    for process in site.app_processes() {
+        // The parent of one that was killed before may have ended by itself.
+        let _ = kill_process(process, Signal::KILL);
+    }
+    let began = Instant::now();
+    site.start_again(&[]);
+    site.until_answered_by(2);
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
     site.stop_in_order();
 }
 
