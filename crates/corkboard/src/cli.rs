@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use api::client::Client;
-use api::client::logs::CellLogs;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -297,7 +296,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Quarantine(command) => return quarantine(command, outer).map(ExitCode::from),
         Command::Backup(it) => return back_up(it, outer).map(ExitCode::from),
         Command::Restore(args) => return restore(args).map(ExitCode::from),
-        Command::RunApp(it) => return run_app(it, outer).map(ExitCode::from),
+        Command::RunApp(it) => run_app::run(it, outer, variable, trace_id()),
         Command::StopApp(it) => return ask(it, outer, |_| JsonFlag::default(), run_app::stop).map(ExitCode::from),
         Command::Store(StoreCommand::Confirm(it)) => {
             return ask(it, outer, |args| args.json, store::confirm).map(ExitCode::from);
@@ -407,19 +406,6 @@ fn restore(args: Restore) -> Result<u8, Failure> {
     let mut console = Console::of_process(args.json);
     // A mastership in etcd is renewed beside the work.
     ended(many_threads()?.block_on(backup::restore(&config, args, &mut console)), nowhere())
-}
-
-fn run_app(remote: Remote<run_app::RunApp>, outer: ReachFlags) -> Result<u8, Failure> {
-    let Remote { args, reach } = remote;
-    let reach = reach.or(outer);
-    let cells = CellLogs::new(reach.tls_files(variable).as_ref());
-    let (client, address) = reach.client(variable, trace_id())?;
-    let folder = std::env::current_dir()
-        .map_err(|source| Failure::Process { doing: "finding the current directory", source })?;
-    let here = run_app::Here { cells, folder, search: variable("PATH").unwrap_or_default() };
-    let mut console = Console::of_process(JsonFlag::default());
-    let outcome = one_thread()?.block_on(run_app::run(&client, &address, &here, args, &mut console));
-    ended(outcome, address)
 }
 
 /// For a command that asks nobody.

@@ -24,10 +24,11 @@ use url::Url;
 use self::probe::Router;
 use self::wait::Wait;
 use super::guid;
-use crate::console::Console;
+use crate::cli::one_thread;
+use crate::console::{Console, JsonFlag};
 use crate::duration;
-use crate::failure::CommandError;
-use crate::reach::{Address, is_loopback};
+use crate::failure::{CommandError, Failure};
+use crate::reach::{Address, ReachFlags, Remote, is_loopback};
 use crate::up::DEFAULT_ROUTER;
 
 /// Of everything that is run like this, and of nothing else.
@@ -97,13 +98,13 @@ pub(crate) struct StopApp {
 
 /// What of this process matters.
 #[derive(Debug)]
-pub(crate) struct Here {
+struct Here {
     /// Who asks cells for the last words of an app.
-    pub(crate) cells: CellLogs,
+    cells: CellLogs,
     /// Where relative programs are.
-    pub(crate) folder: PathBuf,
+    folder: PathBuf,
     /// Where others are looked for.
-    pub(crate) search: String,
+    search: String,
 }
 
 impl RunApp {
@@ -120,13 +121,33 @@ impl RunApp {
     }
 }
 
-pub(crate) async fn run(
+pub(crate) fn run(
+    remote: Remote<RunApp>,
+    outer: ReachFlags,
+    env: impl Fn(&str) -> Option<String>,
+    trace_id: String,
+) -> Result<(), Failure> {
+    let Remote { args, reach } = remote;
+    let reach = reach.or(outer);
+    let folder = std::env::current_dir()
+        .map_err(|source| Failure::Process { doing: "finding the current directory", source })?;
+    let cells = CellLogs::new(reach.tls_files(&env).as_ref());
+    let here = Here { cells, folder, search: env("PATH").unwrap_or_default() };
+    let (client, address) = reach.client(env, trace_id)?;
+    let mut console = Console::of_process(JsonFlag::default());
+    match one_thread()?.block_on(run_and_wait(&client, &address, &here, args, &mut console)) {
+        Ok(()) => Ok(()),
+        Err(error) => Failure::of_command(error, address).map_or(Ok(()), Err),
+    }
+}
+
+async fn run_and_wait(
     client: &Client,
     address: &Address,
     here: &Here,
     args: RunApp,
     console: &mut Console,
-) -> Result<u8, CommandError> {
+) -> Result<(), CommandError> {
     let name = args.name()?;
     let is_local = Url::parse(&address.url).is_ok_and(|url| is_loopback(&url));
     let router = match &args.router {
@@ -172,7 +193,7 @@ pub(crate) async fn run(
             "Its route is {route}. Whether a router knows it was not checked, because none is known; name one with --router"
         ))?,
     }
-    Ok(0)
+    Ok(())
 }
 
 /// Nobody wants the app any more; waits until nothing of it runs.
