@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use api::client::logs::CellLogs;
 use api::client::{Client, ClientError};
-use api::models::DesiredLrpUpdate;
 use api::models::error::Type;
+use api::models::{DesiredLrp, DesiredLrpUpdate};
 use url::Url;
 
 use self::probe::Router;
@@ -158,42 +158,48 @@ async fn run_and_wait(
     let command = words::command(&args.command, is_local.then_some(here))?;
     let wanted = definition::desired(&name, DOMAIN, &args, command);
     let wait = Wait::begin(client, &here.cells, &name, args.instances).await?;
-    let what = match client.desired_lrp_by_process_guid(&name).await {
-        Err(error) if error.is(Type::ResourceNotFound) => {
-            client.upsert_domain(DOMAIN, FRESH_FOR_EVER_S).await?;
-            client.desire_lrp(wanted).await?;
-            "is desired"
-        }
-        Err(error) => return Err(error.into()),
-        Ok(known) => {
-            definition::check_same(&known, &wanted)?;
-            client.upsert_domain(DOMAIN, FRESH_FOR_EVER_S).await?;
-            if known.instances == wanted.instances && known.routes == wanted.routes {
-                "is desired already"
-            } else {
-                let (instances, routes) = (Some(wanted.instances), wanted.routes);
-                let update = DesiredLrpUpdate { instances, routes, ..DesiredLrpUpdate::default() };
-                client.update_desired_lrp(&name, update).await?;
-                "is changed"
-            }
-        }
-    };
+    let what = desire(client, wanted).await?;
     let plural = if args.instances == 1 { "" } else { "s" };
     console.line(&format!("{name} {what}, with {} instance{plural}", args.instances))?;
     let router = if args.instances == 0 { None } else { router };
     let reached = wait.until_there(console, router.as_ref(), &args.route, args.wait_timeout).await?;
-    match (reached, args.route.first()) {
+    match (reached, args.route.first().filter(|_| args.instances > 0)) {
         (_, None) => {}
         (Some(router), Some(route)) => {
             let (host, path) = probe::host_and_path(route);
             console.line(&format!("Try:\n  curl -H 'Host: {host}' {}{path}", router.url()))?;
         }
-        (None, Some(_)) if args.instances == 0 => {}
         (None, Some(route)) => console.line(&format!(
             "Its route is {route}. Whether a router knows it was not checked, because none is known; name one with --router"
         ))?,
     }
     Ok(())
+}
+
+/// Says what is wanted, as a new app or as a change; returns which in words.
+async fn desire(client: &Client, wanted: DesiredLrp) -> Result<&'static str, CommandError> {
+    let known = match client.desired_lrp_by_process_guid(&wanted.process_guid).await {
+        Ok(known) => Some(known),
+        Err(error) if error.is(Type::ResourceNotFound) => None,
+        Err(error) => return Err(error.into()),
+    };
+    if let Some(known) = &known {
+        definition::check_same(known, &wanted)?;
+    }
+    client.upsert_domain(DOMAIN, FRESH_FOR_EVER_S).await?;
+    match known {
+        None => {
+            client.desire_lrp(wanted).await?;
+            Ok("is desired")
+        }
+        Some(known) if known.instances == wanted.instances && known.routes == wanted.routes => Ok("is desired already"),
+        Some(known) => {
+            let (instances, routes) = (Some(wanted.instances), wanted.routes);
+            let update = DesiredLrpUpdate { instances, routes, ..DesiredLrpUpdate::default() };
+            client.update_desired_lrp(&known.process_guid, update).await?;
+            Ok("is changed")
+        }
+    }
 }
 
 /// Nobody wants the app any more; waits until nothing of it runs.
