@@ -160,6 +160,7 @@ impl App {
             "/healthz" => (StatusCode::OK, "ok\n".to_owned()),
             "/slow" => match slow_ms(uri.query()) {
                 Ok(ms) => {
+                    say(&format!("answering in {ms} ms"));
                     tokio::time::sleep(Duration::from_millis(ms)).await;
                     (StatusCode::OK, self.identity.text())
                 }
