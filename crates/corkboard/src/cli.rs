@@ -20,13 +20,15 @@ use crate::commands::locks::{self, OfLocket};
 use crate::commands::migrate::{self, Errand, MigrateCommand, Place, Via};
 use crate::commands::quarantine::{self, QuarantineCommand};
 use crate::commands::store::{self, StoreCommand};
-use crate::commands::{actual_lrps, cells, clients, config, desired_lrps, domains, events, nodes, tasks};
+use crate::commands::{
+    actual_lrps, cells, clients, config, desired_lrps, domains, events, logs, nodes, run_app, tasks,
+};
 use crate::console::{Console, JsonFlag};
 use crate::failure::{CommandError, EXIT_DEPOSED, EXIT_KEYS, EXIT_SHUT_DOWN, EXIT_USAGE, Failure};
 use crate::output::{FormatFlags, Output};
 use crate::reach::{Address, Origin, ReachFlags, Remote, health_client};
 use crate::ring::Program;
-use crate::{demo_app, locket, logging, ring, server};
+use crate::{demo_app, locket, logging, ring, server, up};
 
 /// Corkboard: the state server of a container scheduler, speaking the protocol of Diego's BBS
 #[derive(Debug, Parser)]
@@ -48,11 +50,10 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Start a server on this machine, with nothing to configure
-    #[command(
-        after_help = "Examples:\n  corkboard up\n  corkboard up --dir /var/lib/corkboard --listen 127.0.0.1:9000"
-    )]
-    Up(server::Up),
+    /// Start everything on this machine, with nothing to configure: the state server, cells that run apps, and a router
+    #[command(after_help = "Examples:\n  corkboard up\n  corkboard up --cells 3 --router 127.0.0.1:9080\n  \
+            corkboard up --board-only --dir /var/lib/corkboard --listen 127.0.0.1:9000")]
+    Up(up::Up),
     /// Start a server from a configuration file, ours or that of Diego's own BBS
     #[command(after_help = format!(
         "Examples:\n  corkboard config example > board.toml\n  corkboard bbs --config board.toml\n  \
@@ -84,6 +85,12 @@ enum Command {
     /// The parent of a process of a cell
     #[command(hide = true)]
     Shim { folder: PathBuf },
+    /// Run an app with a route, and wait until it is reached; or change its instances and routes
+    #[command(after_help = run_app::RUN_HELP)]
+    RunApp(Remote<run_app::RunApp>),
+    /// Stop an app that was started with run-app, and forget it
+    #[command(after_help = "Examples:\n  corkboard stop-app hello")]
+    StopApp(Remote<run_app::StopApp>),
     /// A small web app to try a cluster with; it tells which instance answers
     #[command(after_help = "Examples:\n  corkboard demo-app --port 8081 --message hello\n  \
         curl 'http://127.0.0.1:8081/slow?ms=500'\n\n\
@@ -158,6 +165,9 @@ enum Command {
     /// Delete a task that is completed
     #[command(after_help = "Examples:\n  corkboard delete-task once")]
     DeleteTask(Remote<tasks::Which>),
+    /// Show what an app or a task wrote, asked of the cells that ran it
+    #[command(after_help = logs::HELP)]
+    Logs(Remote<logs::Logs>),
     /// Follow events about desired and actual LRPs, as JSON lines
     #[command(after_help = "Examples:\n  corkboard lrp-events -x\n  corkboard lrp-events -x -c cell-z1-0 | jq .type")]
     LrpEvents(Remote<events::Lrps>),
@@ -284,13 +294,15 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Quarantine(command) => return quarantine(command, outer).map(ExitCode::from),
         Command::Backup(it) => return back_up(it, outer).map(ExitCode::from),
         Command::Restore(args) => return restore(args).map(ExitCode::from),
+        Command::RunApp(it) => run_app::run(it, outer, variable, trace_id()),
+        Command::StopApp(it) => return ask(it, outer, |_| JsonFlag::default(), run_app::stop).map(ExitCode::from),
         Command::Store(StoreCommand::Confirm(it)) => {
             return ask(it, outer, |args| args.json, store::confirm).map(ExitCode::from);
         }
         Command::Up(args) => {
             logging::start(None)?;
             let bbs_url = variable("BBS_URL").filter(|url| !url.is_empty());
-            many_threads()?.block_on(server::up(args, &program(std::env::args_os().next()), bbs_url.as_deref()))
+            many_threads()?.block_on(up::up(args, &program(std::env::args_os().next()), bbs_url.as_deref()))
         }
         Command::Bbs(args) => {
             let file = args.file()?;
@@ -340,6 +352,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::CreateTask(it) => call(it, outer, no_format, tasks::create),
         Command::CancelTask(it) => call(it, outer, no_format, tasks::cancel),
         Command::DeleteTask(it) => call(it, outer, no_format, tasks::delete),
+        Command::Logs(it) => logs::run(it, outer, variable, trace_id()),
         Command::LrpEvents(it) => call(it, outer, no_format, events::lrps),
         Command::TaskEvents(it) => call(it, outer, no_format, events::tasks),
     };
@@ -510,7 +523,7 @@ fn many_threads() -> Result<tokio::runtime::Runtime, Failure> {
     runtime.map_err(|source| Failure::Process { doing: "preparing threads", source })
 }
 
-fn one_thread() -> Result<tokio::runtime::Runtime, Failure> {
+pub(crate) fn one_thread() -> Result<tokio::runtime::Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|source| Failure::Process { doing: "preparing a thread", source })
 }

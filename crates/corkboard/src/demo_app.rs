@@ -95,8 +95,10 @@ pub(crate) async fn serve(args: DemoApp, variable: impl Fn(&str) -> Option<Strin
 /// Where others look for us: on this machine alone, unless the cell says that it is reached elsewhere.
 fn address(instance: Option<&str>) -> IpAddr {
     match instance.and_then(|address| address.parse::<IpAddr>().ok()) {
-        Some(address) if !address.is_loopback() => Ipv4Addr::UNSPECIFIED.into(),
-        _ => Ipv4Addr::LOCALHOST.into(),
+        // Loopback has more addresses than one, and the cell looks for the app at the one it named.
+        Some(address) if address.is_loopback() => address,
+        Some(_) => Ipv4Addr::UNSPECIFIED.into(),
+        None => Ipv4Addr::LOCALHOST.into(),
     }
 }
 
@@ -158,6 +160,7 @@ impl App {
             "/healthz" => (StatusCode::OK, "ok\n".to_owned()),
             "/slow" => match slow_ms(uri.query()) {
                 Ok(ms) => {
+                    say(&format!("answering in {ms} ms"));
                     tokio::time::sleep(Duration::from_millis(ms)).await;
                     (StatusCode::OK, self.identity.text())
                 }
@@ -204,6 +207,7 @@ mod tests {
         let check = |instance, expected: &str| assert_eq!(address(instance).to_string(), expected, "{instance:?}");
         check(None, "127.0.0.1");
         check(Some("127.0.0.1"), "127.0.0.1");
+        check(Some("127.5.6.7"), "127.5.6.7");
         check(Some("10.0.0.7"), "0.0.0.0");
         check(Some(""), "127.0.0.1");
     }

@@ -16,8 +16,10 @@ use api::client::TlsFiles;
 use bbs::RunError;
 use bbs::config::{Config, Opener, Store};
 use bbs::shelf::Shelf;
-use locket::{Keeper, ServeError};
+use locket::{Keeper, Metered, ServeError};
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 
 use crate::config;
 use crate::failure::Failure;
@@ -44,6 +46,9 @@ pub(crate) struct Locket {
     /// Where Locket listens
     #[arg(long, value_name = "ADDRESS", default_value_t = config::DEFAULT_LOCKET)]
     listen: SocketAddr,
+    /// Where health and metrics are answered, in plain HTTP; nowhere unless given
+    #[arg(long, value_name = "ADDRESS")]
+    health: Option<SocketAddr>,
 }
 
 pub(crate) async fn serve(args: Locket) -> Result<(), Failure> {
@@ -64,7 +69,7 @@ pub(crate) async fn serve(args: Locket) -> Result<(), Failure> {
         )));
     }
     let stop = stop_signal().map_err(|source| Failure::Process { doing: "listening for signals", source })?;
-    let place = Place { listen: args.listen, tls, store: config.store };
+    let place = Place { listen: args.listen, health: args.health, tls, store: config.store };
     place.serve_on_etcd(stop).await.map_err(Failure::Server)
 }
 
@@ -72,6 +77,7 @@ pub(crate) async fn serve(args: Locket) -> Result<(), Failure> {
 #[derive(Clone, Debug)]
 struct Place {
     listen: SocketAddr,
+    health: Option<SocketAddr>,
     tls: TlsFiles,
     store: Store,
 }
@@ -89,7 +95,17 @@ impl Place {
         let ready = |address| {
             let _ = writeln!(std::io::stdout(), "Locket listens on {address}.");
         };
-        let served = locket::serve(locket::Config { listen: self.listen, tls: self.tls }, keeper, stop, ready).await;
+        let metered = Arc::new(Metered::new(keeper));
+        // A set, because dropping it ends the task in it.
+        let mut health = JoinSet::new();
+        if let Some(address) = self.health {
+            let failed = |source| RunError::Listen { port: "health", address, source };
+            let listener = TcpListener::bind(address).await.map_err(failed)?;
+            let bound = listener.local_addr().map_err(failed)?;
+            let _ = writeln!(std::io::stdout(), "Locket answers health on {bound}.");
+            health.spawn(locket::metrics::health(listener, metered.clone()));
+        }
+        let served = locket::serve(locket::Config { listen: self.listen, tls: self.tls }, metered, stop, ready).await;
         served.map_err(|error| match error {
             ServeError::Listen { address, source } => RunError::Listen { port: "Locket", address, source },
             ServeError::Tls(error) => RunError::Tls(error),
@@ -105,7 +121,7 @@ pub(crate) async fn beside(
     announce: impl FnOnce(&bbs::Ready) + Send,
 ) -> Result<(), RunError> {
     let Some(tls) = config.tls.clone() else { return Err(RunError::PlainOffLoopback { address: listen }) };
-    let place = Place { listen, tls, store: config.store.clone() };
+    let place = Place { listen, health: None, tls, store: config.store.clone() };
     let (tell_shelf, shelf) = oneshot::channel();
     let (end, ended) = oneshot::channel::<()>();
     let (tell_trouble, trouble) = oneshot::channel::<()>();

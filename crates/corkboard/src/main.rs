@@ -22,6 +22,7 @@ mod output;
 mod reach;
 mod ring;
 mod server;
+mod up;
 mod welcome;
 
 use std::io::Write;

@@ -148,6 +148,11 @@ impl ReachFlags {
         self.bbs_url.as_ref().is_some_and(|url| !url.is_empty())
     }
 
+    /// The certificates, if all are given, whatever the address of the server: cells may want them even if it does not.
+    pub(crate) fn tls_files(&self, env: impl Fn(&str) -> Option<String>) -> Option<TlsFiles> {
+        self.tls.clone().given(env).ok()?.files().ok()
+    }
+
     /// Checks everything that can be checked without the network. `env` looks up a variable of the environment.
     pub(crate) fn client(
         self,

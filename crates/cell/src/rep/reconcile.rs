@@ -98,7 +98,6 @@ impl Reconciler {
                 Some(survey) = state.survey.join_next() => self.surveyed(survey.ok(), &mut state),
                 () = &mut begins, if !known => {
                     known = true;
-                    self.metrics.evacuating.set(1);
                     state.next_survey = Instant::now();
                     self.offer_all(&mut state.queue);
                 }
@@ -170,6 +169,9 @@ impl Reconciler {
                 (error.id(), Heard::Answer)
             }
         };
+        if heard == Heard::Silence {
+            self.metrics.call_failures.inc();
+        }
         if let Some(guid) = state.looked_at.remove(&id) {
             let jitter = |pause| jittered(pause, self.clock.as_ref());
             state.queue.finished(&guid, heard, Instant::now(), jitter);
@@ -178,7 +180,7 @@ impl Reconciler {
     }
 
     fn surveyed(&self, survey: Option<Looked>, state: &mut Running) {
-        self.metrics.looks.inc();
+        self.metrics.syncs.inc();
         // Of containers whose end was missed.
         let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
         traces.retain(|guid, _| self.executor.get(guid).is_some());
@@ -194,7 +196,7 @@ impl Reconciler {
                 }
             }
             failed => {
-                self.metrics.looks_failed.inc();
+                self.metrics.sync_failures.inc();
                 state.survey_failures += 1;
                 state.queue.heard(Heard::Silence);
                 let pauses = Pauses { first: self.times.pause_first, max: self.times.pause_max.min(polling) };
@@ -220,7 +222,7 @@ impl Reconciler {
     fn note_silence(&self, queue: &Queue) {
         let silent = queue.is_silent();
         if self.evacuation.note_silence(silent, self.clock.as_ref()) {
-            self.metrics.state_server_silent.set(i64::from(silent));
+            self.metrics.state_server_away.set(i64::from(silent));
             let containers = self.executor.list().len();
             match silent {
                 true => tracing::warn!(

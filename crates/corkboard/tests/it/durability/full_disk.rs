@@ -68,7 +68,8 @@ impl Room for Disk {
     }
 
     fn start(&self) -> Server {
-        let mut command = program(&["up", "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--dir"]);
+        let mut command =
+            program(&["up", "--board-only", "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--dir"]);
         command.arg(self.board());
         // The log must not compete for the room.
         Server::run(command, &log_beside(&self.mounted))

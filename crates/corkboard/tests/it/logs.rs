@@ -1,0 +1,5 @@
+//! `corkboard logs`: what apps and tasks wrote, told by real cells to the real command, whatever becomes of either.
+
+mod apps;
+mod secrets;
+mod site;
