@@ -105,6 +105,10 @@ impl Site {
             let cell = site.cell(at);
             site.cells.push(cell);
         }
+        eventually("all cells are known", || {
+            let known = site.call(&["cells", "--json"]);
+            if known.lines().count() == cells { Ok(()) } else { Err(known) }
+        });
         site.call(&["set-domain", "d"]);
         site
     }
