@@ -75,8 +75,8 @@ impl Metrics {
         let metrics = Self {
             lrps: gauge(to, "lrps", "Containers of instances, in any state"),
             tasks: gauge(to, "tasks", "Containers of tasks, in any state"),
-            capacity: Rooms::new(to, "capacity", "everything that the cell has"),
-            remaining: Rooms::new(to, "remaining", "what is not reserved"),
+            capacity: Rooms::new(to, "capacity", "that the cell has room for"),
+            remaining: Rooms::new(to, "remaining", "that is not reserved"),
             healthy: gauge(to, "healthy", "1 while containers can be made here"),
             evacuating: gauge(to, "evacuating", "1 while this cell hands over its instances"),
             evacuation_left: seconds(to, "evacuation_left", "Until an evacuation ends whatever is left; 0 without one"),
@@ -84,11 +84,11 @@ impl Metrics {
             work_refused: counter(to, "work_refused", "Instances and tasks that were not accepted"),
             crashes: counter(to, "crashes", "Instances that ended although nobody asked for it"),
             state_server_away: gauge(to, "state_server_away", "1 while the state server does not answer"),
-            calls: counter(to, "calls", "Calls to the state server about one container"),
+            calls: counter(to, "state_server_calls", "Calls to the state server about one container"),
             call_failures: counter(
                 to,
-                "call_failures",
-                "Such calls without an answer that counts; they are made again",
+                "state_server_call_failures",
+                "Those without an answer that counts; they are made again",
             ),
             syncs: counter(to, "syncs", "Comparisons of all containers with all records of this cell"),
             sync_failures: counter(to, "sync_failures", "Comparisons that failed; the containers stayed as they are"),
@@ -134,12 +134,12 @@ impl Rooms {
     fn new(registry: &mut Registry, of: &str, what: &str) -> Self {
         let mut bytes = |name: &str| {
             let gauge = Gauge::default();
-            let help = format!("Of {name}, {what}");
+            let help = format!("The {name} {what}");
             registry.register_with_unit(format!("{of}_{name}"), help, Unit::Bytes, gauge.clone());
             gauge
         };
         let (memory, disk) = (bytes("memory"), bytes("disk"));
-        let containers = gauge(registry, &format!("{of}_containers"), &format!("Of containers, {what}"));
+        let containers = gauge(registry, &format!("{of}_containers"), &format!("The number of containers {what}"));
         Self { memory, disk, containers }
     }
 

@@ -35,7 +35,7 @@ fn every_metric_is_on_its_page() {
             let labels: Vec<&str> = metric.labels.iter().map(String::as_str).filter(|label| *label != "le").collect();
             let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(", ")) };
             let total = if metric.kind == "counter" { "_total" } else { "" };
-            names.insert(format!("{name}{total}"));
+            assert!(names.insert(format!("{name}{total}")), "{name} means two things");
             let _ = writeln!(text, "| `{name}{total}{labels}` | {} | {} |", metric.kind, metric.help);
         }
     }
