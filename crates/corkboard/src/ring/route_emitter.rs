@@ -23,7 +23,7 @@ use crate::config::{self, ConfigError};
 use crate::server::stop_signal;
 
 /// The name of the lock that all emitters of a cluster share, Diego's among them.
-const LOCK: &str = "route-emitter";
+const LOCK: &str = "route_emitter";
 const CLIENT: &str = "route-emitter";
 const DEFAULT_HEALTH: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 17011);
 

@@ -23,6 +23,7 @@ mod operator;
 mod program;
 mod quarantine;
 mod remote;
+mod ring;
 mod rotation;
 mod terminal;
 mod up;
