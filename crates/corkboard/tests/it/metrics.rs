@@ -65,7 +65,7 @@ fn metrics(page: &str) -> BTreeMap<String, Metric> {
         let words: Vec<&str> = line.splitn(4, ' ').collect();
         match words.as_slice() {
             ["#", "HELP", name, help] => {
-                all.entry((*name).to_owned()).or_default().help = help.trim_end_matches('.').into()
+                all.entry((*name).to_owned()).or_default().help = help.trim_end_matches('.').into();
             }
             ["#", "TYPE", name, kind] => all.entry((*name).to_owned()).or_default().kind = (*kind).into(),
             _ => {}

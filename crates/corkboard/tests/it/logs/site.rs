@@ -4,10 +4,11 @@ use std::fs::{self, OpenOptions};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rig::pki::Pki;
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::time::Instant;
 
 use crate::program::{Background, Outcome, finish, program, utf8};
 
