@@ -53,7 +53,7 @@ fn who_does_not_tell_is_named_and_the_rest_is_shown() {
     let silent = server(&[("diego", diego), ("gone", gone)]).call(&["logs", "hello"]);
     expect![[r#"
         corkboard: diego is not heard, so its lines are missing: it does not know the path /corkboard/v1/logs: it is a cell of Diego, whose logs are found where Diego sends them, or of an older release
-        corkboard: gone is not heard, so its lines are missing: the call failed: the connection was refused; the server is down or on standby: Connection refused (os error 111)
+        corkboard: gone is not heard, so its lines are missing: nobody listens at its address: Connection refused (os error 111)
         corkboard: none of the cells could be asked
     "#]].assert_eq(&silent.stderr);
     assert_eq!((silent.code, silent.stdout.as_str()), (5, ""));
@@ -69,7 +69,8 @@ fn a_terminal_obeys_no_app() {
     let server = server(&[("ours", played("200 OK", TOLD))]);
     let (shown, code) = Terminal::run(&mut server.command(&["logs", "hello"])).end();
     assert_eq!(code, 0, "{shown}");
-    expect![[r#"2023-11-14T22:13:20.123Z \u{1b}[32m[APP/0]\u{1b}[0m OUT ␛[2J␛]0;owned␇red �2J\n"#]].assert_eq(&shown.escape_debug().to_string());
+    expect![[r#"2023-11-14T22:13:20.123Z \u{1b}[32m[APP/0]\u{1b}[0m OUT ␛[2J␛]0;owned␇red �2J\n"#]]
+        .assert_eq(&shown.escape_debug().to_string());
     let (json, _) = Terminal::run(&mut server.command(&["logs", "hello", "--json"])).end();
     assert!(!json.contains(['\u{1b}', '\u{7}', '\u{9b}']), "{json:?}");
 }
