@@ -76,7 +76,11 @@ impl Metrics {
             tasks_failed: counter(to, "task_auctions_failed", "Tasks that no cell took"),
             failures,
             cells: gauge(to, "cells", "Cells that took part in the last auction"),
-            cells_left_out: gauge(to, "cells_left_out", "Cells that did not: they gave no answer, or take no work"),
+            cells_left_out: gauge(
+                to,
+                "cells_left_out",
+                "Cells without a part in it: they gave no answer, or take no work",
+            ),
             state_failures: counter(to, "cell_state_failures", "Calls for the state of a cell that failed"),
             refused_by_cells: counter(to, "refused_by_cells", "Starts that the chosen cell did not accept"),
             unconfirmed: counter(to, "unconfirmed_starts", "Starts that were sent to a cell that did not answer"),

@@ -165,15 +165,15 @@ enum Command {
     /// Delete a task that is completed
     #[command(after_help = "Examples:\n  corkboard delete-task once")]
     DeleteTask(Remote<tasks::Which>),
-    /// Show what an app or a task wrote, asked of the cells that ran it
-    #[command(after_help = logs::HELP)]
-    Logs(Remote<logs::Logs>),
     /// Follow events about desired and actual LRPs, as JSON lines
     #[command(after_help = "Examples:\n  corkboard lrp-events -x\n  corkboard lrp-events -x -c cell-z1-0 | jq .type")]
     LrpEvents(Remote<events::Lrps>),
     /// Follow events about tasks, as JSON lines
     #[command(after_help = "Examples:\n  corkboard task-events | jq .type")]
     TaskEvents(Remote<events::Tasks>),
+    /// Show what an app or a task wrote, asked of the cells that ran it
+    #[command(after_help = logs::HELP)]
+    Logs(Remote<logs::Logs>),
     /// List the locks in Locket, and whose they are
     #[command(after_help = locks::LOCKS_HELP)]
     Locks(OfLocket<locks::List>),

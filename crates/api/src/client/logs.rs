@@ -43,7 +43,7 @@ pub enum LogsError {
     Unknown,
     #[error("it refused with status {status}{}{text}", if text.is_empty() { "" } else { ": " })]
     Refused { status: u16, text: String },
-    #[error("the call failed: {kind}")]
+    #[error("{}", told(*kind))]
     Transport {
         kind: TransportKind,
         #[source]
@@ -51,6 +51,15 @@ pub enum LogsError {
     },
     #[error("its answer cannot be understood: {why}")]
     Answer { why: String },
+}
+
+/// The kinds speak of servers, and of standbys, which cells do not have.
+fn told(kind: TransportKind) -> String {
+    match kind {
+        TransportKind::Refused => "nobody listens at its address".to_owned(),
+        TransportKind::Timeout => "it does not answer in time".to_owned(),
+        kind => format!("the call failed: {kind}"),
+    }
 }
 
 impl LogsError {

@@ -12,6 +12,10 @@ use super::evacuation::Evacuation;
 use crate::executor::{Container, Executor, Owner, Room, State};
 
 const BYTES_PER_MB: i64 = 1024 * 1024;
+const CAPACITY: [&str; 3] =
+    ["Memory that containers may have", "Disk that containers may have", "Containers that may be here at once"];
+const REMAINING: [&str; 3] =
+    ["Memory that is not reserved", "Disk that is not reserved", "Containers that there still is room for"];
 
 /// When you add a state: it is shown, and its name is promised.
 const STATES: [(State, &str); 5] = [
@@ -75,8 +79,8 @@ impl Metrics {
         let metrics = Self {
             lrps: gauge(to, "lrps", "Containers of instances, in any state"),
             tasks: gauge(to, "tasks", "Containers of tasks, in any state"),
-            capacity: Rooms::new(to, "capacity", "everything that the cell has"),
-            remaining: Rooms::new(to, "remaining", "what is not reserved"),
+            capacity: Rooms::new(to, "capacity", CAPACITY),
+            remaining: Rooms::new(to, "remaining", REMAINING),
             healthy: gauge(to, "healthy", "1 while containers can be made here"),
             evacuating: gauge(to, "evacuating", "1 while this cell hands over its instances"),
             evacuation_left: seconds(to, "evacuation_left", "Until an evacuation ends whatever is left; 0 without one"),
@@ -84,11 +88,11 @@ impl Metrics {
             work_refused: counter(to, "work_refused", "Instances and tasks that were not accepted"),
             crashes: counter(to, "crashes", "Instances that ended although nobody asked for it"),
             state_server_away: gauge(to, "state_server_away", "1 while the state server does not answer"),
-            calls: counter(to, "calls", "Calls to the state server about one container"),
+            calls: counter(to, "state_server_calls", "Calls to the state server about one container"),
             call_failures: counter(
                 to,
-                "call_failures",
-                "Such calls without an answer that counts; they are made again",
+                "state_server_call_failures",
+                "Calls to it without an answer that counts; they are made again",
             ),
             syncs: counter(to, "syncs", "Comparisons of all containers with all records of this cell"),
             sync_failures: counter(to, "sync_failures", "Comparisons that failed; the containers stayed as they are"),
@@ -131,16 +135,14 @@ impl Metrics {
 }
 
 impl Rooms {
-    fn new(registry: &mut Registry, of: &str, what: &str) -> Self {
-        let mut bytes = |name: &str| {
+    fn new(registry: &mut Registry, of: &str, [memory, disk, containers]: [&str; 3]) -> Self {
+        let mut bytes = |name: &str, help: &str| {
             let gauge = Gauge::default();
-            let help = format!("Of {name}, {what}");
             registry.register_with_unit(format!("{of}_{name}"), help, Unit::Bytes, gauge.clone());
             gauge
         };
-        let (memory, disk) = (bytes("memory"), bytes("disk"));
-        let containers = gauge(registry, &format!("{of}_containers"), &format!("Of containers, {what}"));
-        Self { memory, disk, containers }
+        let (memory, disk) = (bytes("memory", memory), bytes("disk", disk));
+        Self { memory, disk, containers: gauge(registry, &format!("{of}_containers"), containers) }
     }
 
     fn set(&self, room: Room) {

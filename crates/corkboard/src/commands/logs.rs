@@ -179,15 +179,12 @@ fn nothing(of: &LogsOf, is_known: bool, cells: usize, is_recent: bool, show: &mu
             "there is no {what}, and no cell keeps lines of one; `corkboard desired-lrps` and `corkboard tasks` list what is there"
         )));
     }
-    match (cells, is_recent) {
-        (0, _) => {
-            show.note(&format!("there are no cells, so nobody has lines of {what}; `corkboard cells` lists them"))
-        }
-        (_, true) => show.note(&format!("{what} wrote nothing in that time")),
-        (_, false) => {
-            show.note(&format!("no cell keeps lines of {what}: it wrote nothing yet, or that was too long ago"))
-        }
-    }
+    let why = match (cells, is_recent) {
+        (0, _) => format!("there are no cells, so nobody has lines of {what}; `corkboard cells` lists them"),
+        (_, true) => format!("{what} wrote nothing in that time"),
+        (_, false) => format!("no cell keeps lines of {what}: it wrote nothing yet, or that was too long ago"),
+    };
+    show.note(&why);
     Ok(())
 }
 

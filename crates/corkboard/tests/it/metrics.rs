@@ -27,6 +27,7 @@ fn every_metric_is_on_its_page() {
         ("The router", "`health` of router.toml", router::metrics::metrics_page()),
     ];
     let mut text = HEAD.to_owned();
+    let mut names = BTreeSet::new();
     for (program, place, page) in pages {
         let _ = write!(text, "\n## {program}\n\nAt {place}.\n\n| name | type | what it is |\n|---|---|---|\n");
         for (name, metric) in metrics(&page) {
@@ -34,10 +35,20 @@ fn every_metric_is_on_its_page() {
             let labels: Vec<&str> = metric.labels.iter().map(String::as_str).filter(|label| *label != "le").collect();
             let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(", ")) };
             let total = if metric.kind == "counter" { "_total" } else { "" };
+            assert!(names.insert(format!("{name}{total}")), "{name} means two things");
             let _ = writeln!(text, "| `{name}{total}{labels}` | {} | {} |", metric.kind, metric.help);
         }
     }
     expect_file!["../../../../docs/formats/metrics.md"].assert_eq(&text);
+    recommended()
+        .for_each(|name| assert!(names.contains(name), "read-logs-and-metrics.md names {name}, which is nowhere"));
+}
+
+/// What the page for operators tells them to look at.
+fn recommended() -> impl Iterator<Item = &'static str> {
+    let page = include_str!("../../../../docs/how-to/read-logs-and-metrics.md");
+    let words = page.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with("corkboard_") && *word != "corkboard_cell")
 }
 
 #[derive(Default)]
@@ -54,7 +65,7 @@ fn metrics(page: &str) -> BTreeMap<String, Metric> {
         let words: Vec<&str> = line.splitn(4, ' ').collect();
         match words.as_slice() {
             ["#", "HELP", name, help] => {
-                all.entry((*name).to_owned()).or_default().help = help.trim_end_matches('.').into()
+                all.entry((*name).to_owned()).or_default().help = help.trim_end_matches('.').into();
             }
             ["#", "TYPE", name, kind] => all.entry((*name).to_owned()).or_default().kind = (*kind).into(),
             _ => {}

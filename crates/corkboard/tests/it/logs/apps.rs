@@ -89,7 +89,7 @@ fn what_an_instance_wrote_before_it_crashed_is_kept_and_a_task_is_followed_to_it
     }
     assert_eq!(followed.wait().code(), Some(0));
     let parts: Vec<&str> = lines.iter().filter_map(|line| line.split_once("[TASK/0] OUT ")).map(|it| it.1).collect();
-    assert_eq!(parts, ["part 1", "part 2", "part 3"], "{lines:?}");
+    assert_eq!(parts, ["part 1", "part 2", "part 3", "Exit status 0"], "{lines:?}");
 
     let unknown = site.run(&["logs", "nobody"]);
     assert_eq!(

@@ -30,8 +30,8 @@ fn secrets_of_apps_are_in_no_log_and_on_no_page() {
     site.logs_with(&["logs", "--task", "once"], IN_ARGUMENTS);
     eventually("crashes and the end of the task", || {
         let lrps = site.call(&["actual-lrps", "--json"]);
-        let (crashes, task) = (lrps.matches("\"crash_count\":").count(), site.call(&["task", "once", "--json"]));
-        if crashes >= 2 && task.contains("COMPLETED") { Ok(()) } else { Err(format!("{lrps}{task}")) }
+        let (crashes, task) = (lrps.matches("\"crash_reason\":\"").count(), site.call(&["task", "once", "--json"]));
+        if crashes >= 2 && task.contains("\"failed\":true") { Ok(()) } else { Err(format!("{lrps}{task}")) }
     });
 
     let mut seen = Vec::new();

@@ -4,10 +4,11 @@ use std::fs::{self, OpenOptions};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rig::pki::Pki;
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::time::Instant;
 
 use crate::program::{Background, Outcome, finish, program, utf8};
 
@@ -105,6 +106,10 @@ impl Site {
             let cell = site.cell(at);
             site.cells.push(cell);
         }
+        eventually("all cells are known", || {
+            let known = site.call(&["cells", "--json"]);
+            if known.lines().count() == cells { Ok(()) } else { Err(known) }
+        });
         site.call(&["set-domain", "d"]);
         site
     }
