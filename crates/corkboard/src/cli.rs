@@ -19,7 +19,7 @@ use crate::commands::keys::{self, KeysCommand};
 use crate::commands::migrate::{self, Errand, MigrateCommand, Place, Via};
 use crate::commands::quarantine::{self, QuarantineCommand};
 use crate::commands::store::{self, StoreCommand};
-use crate::commands::{actual_lrps, cells, clients, config, desired_lrps, domains, events, nodes, tasks};
+use crate::commands::{actual_lrps, cells, clients, config, desired_lrps, domains, events, nodes, tasks, top};
 use crate::console::{Console, JsonFlag};
 use crate::failure::{CommandError, EXIT_DEPOSED, EXIT_KEYS, EXIT_SHUT_DOWN, EXIT_USAGE, Failure};
 use crate::output::{FormatFlags, Output};
@@ -143,6 +143,12 @@ enum Command {
     /// Follow events about tasks, as JSON lines
     #[command(after_help = "Examples:\n  corkboard task-events | jq .type")]
     TaskEvents(Remote<events::Tasks>),
+    /// Watch the cluster on one screen: cells, apps, instances, events, and the servers themselves
+    #[command(
+        after_help = "Examples:\n  corkboard top\n  corkboard top --app hello\n  corkboard top --json | jq .totals\n\n\
+        Keys: q quits, Tab and 1 to 5 change the view, the arrows choose, Enter shows instances, / filters, s sorts."
+    )]
+    Top(Remote<top::Top>),
     /// List the nodes of a store: who is master, who waits, and who could not take over
     #[command(after_help = "Examples:\n  corkboard nodes\n  corkboard nodes --healthURL http://127.0.0.1:8890\n  \
         corkboard nodes --config board.toml --json\n\n\
@@ -235,6 +241,7 @@ fn spelled_out(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let Cli { command, reach: outer } = cli;
     let done = match command {
+        Command::Top(it) => watch(it, outer),
         Command::Nodes(it) => return operate(it, outer, nodes::nodes).map(ExitCode::from),
         Command::Clients(it) => return operate(it, outer, clients::clients).map(ExitCode::from),
         Command::Migrate(command) => return migrate(command, outer).map(ExitCode::from),
@@ -317,6 +324,19 @@ fn keys(command: KeysCommand, outer: ReachFlags) -> Result<u8, Failure> {
             let mut console = Console::of_process(args.json);
             ended(keys::generate(args, &mut console), nowhere())
         }
+    }
+}
+
+fn watch(remote: Remote<top::Top>, outer: ReachFlags) -> Result<(), Failure> {
+    let Remote { args, reach } = remote;
+    let health = args.health_url.clone().or_else(|| variable(HEALTH_URL)).filter(|url| !url.is_empty());
+    let health = health.map(|url| health_client(url, trace_id())).transpose()?.map(|(client, _)| client);
+    let (server, address) = reach.or(outer).client(variable, trace_id())?;
+    let has_colours = variable("NO_COLOR").is_none_or(|value| value.is_empty());
+    let whom = top::Whom { server, health, address: address.url.clone(), has_colours };
+    match many_threads()?.block_on(top::top(whom, args)) {
+        Ok(()) => Ok(()),
+        Err(error) => Failure::of_command(error, address).map_or(Ok(()), Err),
     }
 }
 

@@ -19,6 +19,7 @@ pub(crate) mod quarantine;
 mod spec;
 pub(crate) mod store;
 pub(crate) mod tasks;
+pub(crate) mod top;
 
 /// A guid on the command line: anything but nothing, which a shell makes of an unset variable.
 fn guid(text: &str) -> Result<String, String> {
