@@ -19,7 +19,9 @@ use crate::commands::keys::{self, KeysCommand};
 use crate::commands::migrate::{self, Errand, MigrateCommand, Place, Via};
 use crate::commands::quarantine::{self, QuarantineCommand};
 use crate::commands::store::{self, StoreCommand};
-use crate::commands::{actual_lrps, cells, clients, config, desired_lrps, domains, events, nodes, tasks, top};
+use crate::commands::{
+    actual_lrps, cells, clients, config, desired_lrps, dev_certs, domains, events, nodes, tasks, top,
+};
 use crate::console::{Console, JsonFlag};
 use crate::failure::{CommandError, EXIT_DEPOSED, EXIT_KEYS, EXIT_SHUT_DOWN, EXIT_USAGE, Failure};
 use crate::output::{FormatFlags, Output};
@@ -178,6 +180,9 @@ enum Command {
     /// Say that an empty or different store is meant
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Make an authority and certificates for a cluster to try things with
+    #[command(after_help = dev_certs::HELP)]
+    DevCerts(dev_certs::DevCerts),
     /// Print what makes a shell complete commands and flags
     #[command(after_help = "Examples:\n  corkboard completions bash > /etc/bash_completion.d/corkboard\n  \
         source <(corkboard completions zsh)")]
@@ -271,6 +276,10 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "corkboard", &mut script);
             print(&String::from_utf8_lossy(&script))
+        }
+        Command::DevCerts(args) => {
+            let mut console = Console::of_process(args.json);
+            return ended(dev_certs::dev_certs(args, &mut console), nowhere()).map(ExitCode::from);
         }
         Command::Version => print(concat!("corkboard ", env!("CARGO_PKG_VERSION"), "\n")),
         Command::Domains(it) => call(it, outer, |args| args.format, domains::list),

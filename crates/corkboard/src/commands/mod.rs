@@ -10,6 +10,7 @@ pub(crate) mod cells;
 pub(crate) mod clients;
 pub(crate) mod config;
 pub(crate) mod desired_lrps;
+pub(crate) mod dev_certs;
 pub(crate) mod domains;
 pub(crate) mod events;
 pub(crate) mod keys;

@@ -34,6 +34,7 @@ const COMMANDS: &[&str] = &[
     "delete-task",
     "lrp-events",
     "task-events",
+    "top",
     "nodes",
     "clients",
     "migrate",
@@ -61,6 +62,7 @@ const COMMANDS: &[&str] = &[
     "restore",
     "store",
     "store confirm",
+    "dev-certs",
     "completions",
     "version",
 ];

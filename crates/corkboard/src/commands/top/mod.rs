@@ -25,7 +25,7 @@ use api::client::Client;
 use bbs::clock::{Clock as _, SystemClock};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, channel};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::migrate::Via;
 use crate::failure::CommandError;
@@ -38,6 +38,8 @@ use view::{Goes, View};
 
 /// Fast enough for the eye, and the most that a busy cluster costs this process.
 const FRAME_EVERY: Duration = Duration::from_millis(250);
+/// Adding up takes at most one part in so many of the time, however large the cluster is.
+const SUMS_SHARE: u32 = 10;
 /// A frame later is soon enough for the rest; see `source.rs` for what happens when it is full.
 const UPDATES_QUEUED_MAX: usize = 1_024;
 
@@ -112,7 +114,7 @@ async fn show(
     address: &str,
 ) -> Result<(), CommandError> {
     let (mut picture, mut summary) = (Picture::default(), Summary::default());
-    let mut is_summed_up = true;
+    let (mut is_summed_up, mut sums_wait) = (true, Instant::now());
     let mut frames = interval(FRAME_EVERY);
     frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -128,9 +130,11 @@ async fn show(
                 Input::End => return Ok(()),
             },
             _ = frames.tick() => {
-                if !is_summed_up {
+                if !is_summed_up && sums_wait <= Instant::now() {
+                    let begun = Instant::now();
                     summary = Summary::of(&picture);
                     is_summed_up = true;
+                    sums_wait = begun + begun.elapsed() * SUMS_SHARE;
                 }
             }
             Some(update) = updates.recv() => {

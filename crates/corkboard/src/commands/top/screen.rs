@@ -119,11 +119,11 @@ fn changes(before: &[TextLine], after: &[TextLine], has_colours: bool) -> String
         if before.get(row) == line {
             continue;
         }
-        let _ = write!(text, "\x1b[{};1H", row + 1);
+        // Cleared before and not after: a line may end in the last column.
+        let _ = write!(text, "\x1b[{};1H\x1b[2K", row + 1);
         for span in line.into_iter().flatten() {
             let _ = write!(text, "{}{}\x1b[0m", code(span.look, has_colours), span.text);
         }
-        text.push_str("\x1b[K");
     }
     text
 }

@@ -85,7 +85,10 @@ fn header(scene: &Scene<'_>) -> Vec<TextLine> {
     let mut lines = vec![status(scene)];
     if header_rows(scene.view.size) > 2 {
         lines.push(sums(scene.picture, scene.summary));
-        lines.push(joined(server::short(&scene.picture.server)));
+        lines.push(match &scene.picture.line {
+            Line::Away { why, .. } => vec![span(format!("{} {why}", scene.address), Look::Bad)],
+            _ => joined(server::short(&scene.picture.server)),
+        });
         lines.push(Vec::new());
     }
     lines.push(tabs(scene.view));
@@ -98,13 +101,10 @@ fn status(scene: &Scene<'_>) -> TextLine {
     match &scene.picture.line {
         Line::Connecting => vec![span("connecting  ", Look::Warning), name],
         Line::Live => vec![name, span(format!("{now} UTC"), Look::Faint)],
-        Line::Away { since_ns, why } => {
+        Line::Away { since_ns, .. } => {
             let age = age(*since_ns, scene.now_ns);
-            let text = format!(
-                "NO ANSWER since {} ({age}), trying again; below is the last that was seen. ",
-                clock(*since_ns)
-            );
-            vec![span(text, Look::Bad), span(format!("{} {why}", scene.address), Look::Plain)]
+            let since = format!("NO ANSWER since {} ({age}), trying again", clock(*since_ns));
+            vec![span(since, Look::Bad), span("; below is the last that was seen", Look::Plain)]
         }
     }
 }
