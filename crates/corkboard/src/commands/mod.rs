@@ -14,6 +14,7 @@ pub(crate) mod dev_certs;
 pub(crate) mod domains;
 pub(crate) mod events;
 pub(crate) mod keys;
+pub(crate) mod locks;
 pub(crate) mod migrate;
 pub(crate) mod nodes;
 pub(crate) mod quarantine;

@@ -22,6 +22,7 @@ mod operator;
 mod program;
 mod quarantine;
 mod remote;
+mod ring;
 mod rotation;
 mod terminal;
 mod top;

@@ -80,10 +80,11 @@ pub(crate) struct DevCerts {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    pub(crate) json: JsonFlag,
+    json: JsonFlag,
 }
 
-pub(crate) fn dev_certs(args: DevCerts, console: &mut Console) -> Result<u8, CommandError> {
+pub(crate) fn dev_certs(args: DevCerts) -> Result<u8, CommandError> {
+    let mut console = Console::of_process(args.json);
     let programs = if args.programs.is_empty() {
         PROGRAMS.iter().map(|program| program.name.to_owned()).collect()
     } else {

@@ -21,20 +21,25 @@ mod words;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use api::client::Client;
 use bbs::clock::{Clock as _, SystemClock};
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::migrate::Via;
-use crate::failure::CommandError;
+use crate::cli::HEALTH_URL;
+use crate::failure::{CommandError, Failure};
+use crate::reach::{ReachFlags, Remote, health_client};
 use picture::{Picture, Update};
 use screen::{Input, Screen};
 use screens::Scene;
 use source::Source;
 use summary::Summary;
 use view::{Goes, View};
+
+pub(crate) const HELP: &str = "Examples:\n  corkboard top\n  corkboard top --app hello\n  corkboard top --json | jq .totals\n\n\
+    Keys: q quits, Tab and 1 to 5 change the view, the arrows choose, Enter shows instances, / filters, s sorts.";
 
 /// Fast enough for the eye, and the most that a busy cluster costs this process.
 const FRAME_EVERY: Duration = Duration::from_millis(250);
@@ -59,25 +64,34 @@ pub(crate) struct Top {
     app: Option<String>,
     /// Ask the health port at this URL for the nodes, which answers also while no server serves [env: CORKBOARD_HEALTH_URL]
     #[arg(long = "healthURL", alias = "health-url", value_name = "URL")]
-    pub(crate) health_url: Option<String>,
+    health_url: Option<String>,
 }
 
-/// Who is asked, and what the screen calls it.
-pub(crate) struct Whom {
-    pub(crate) server: Client,
-    pub(crate) health: Option<Client>,
-    pub(crate) address: String,
-    /// Whether anything may be coloured.
-    pub(crate) has_colours: bool,
+/// `env` looks up a variable of the environment; `trace_id` is a fresh one each time.
+pub(crate) fn run(
+    remote: Remote<Top>,
+    outer: ReachFlags,
+    env: fn(&str) -> Option<String>,
+    trace_id: fn() -> String,
+    runtime: &Runtime,
+) -> Result<(), Failure> {
+    let Remote { args, reach } = remote;
+    let health = args.health_url.clone().or_else(|| env(HEALTH_URL)).filter(|url| !url.is_empty());
+    let health = health.map(|url| health_client(url, trace_id())).transpose()?.map(|(client, _)| Via::Health(client));
+    let (client, address) = reach.or(outer).client(env, trace_id())?;
+    let source = Source { server: Via::Server(client.clone()), client, health };
+    let has_colours = env("NO_COLOR").is_none_or(|value| value.is_empty());
+    match runtime.block_on(top(source, args, &address.url, has_colours)) {
+        Ok(()) => Ok(()),
+        Err(error) => Failure::of_command(error, address).map_or(Ok(()), Err),
+    }
 }
 
-pub(crate) async fn top(whom: Whom, args: Top) -> Result<(), CommandError> {
-    let Whom { server: client, health, address, has_colours } = whom;
-    let source = Source { server: Via::Server(client.clone()), client, health: health.map(Via::Health) };
+async fn top(source: Source, args: Top, address: &str, has_colours: bool) -> Result<(), CommandError> {
     let view = View::new(args.filter, args.app.as_deref(), screen::size());
     let is_live = io::stdout().is_terminal() && io::stdin().is_terminal() && !args.once && !args.json;
     if is_live {
-        return live(source, view, &address, has_colours).await;
+        return live(source, view, address, has_colours).await;
     }
     let now_ns = SystemClock.now_ns();
     let mut picture = Picture::default();
