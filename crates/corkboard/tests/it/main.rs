@@ -11,6 +11,7 @@ mod dev_certs;
 mod diego;
 mod durability;
 mod events;
+mod guide;
 mod help;
 mod keys;
 mod locket;
