@@ -22,6 +22,7 @@ use crate::commands::quarantine::{self, QuarantineCommand};
 use crate::commands::store::{self, StoreCommand};
 use crate::commands::{
     actual_lrps, cells, clients, config, desired_lrps, domains, events, logs, nodes, run_app, tasks,
+    actual_lrps, cells, clients, config, desired_lrps, dev_certs, domains, events, nodes, tasks, top,
 };
 use crate::console::{Console, JsonFlag};
 use crate::failure::{CommandError, EXIT_DEPOSED, EXIT_KEYS, EXIT_SHUT_DOWN, EXIT_USAGE, Failure};
@@ -174,6 +175,9 @@ enum Command {
     /// Show what an app or a task wrote, asked of the cells that ran it
     #[command(after_help = logs::HELP)]
     Logs(Remote<logs::Logs>),
+    /// Watch the cluster on one screen: cells, apps, instances, events, and the servers themselves
+    #[command(after_help = top::HELP)]
+    Top(Remote<top::Top>),
     /// List the locks in Locket, and whose they are
     #[command(after_help = locks::LOCKS_HELP)]
     Locks(OfLocket<locks::List>),
@@ -218,6 +222,9 @@ enum Command {
     /// Say that an empty or different store is meant
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Make an authority and certificates for a cluster to try things with
+    #[command(after_help = dev_certs::HELP)]
+    DevCerts(dev_certs::DevCerts),
     /// Print what makes a shell complete commands and flags
     #[command(after_help = "Examples:\n  corkboard completions bash > /etc/bash_completion.d/corkboard\n  \
         source <(corkboard completions zsh)")]
@@ -245,7 +252,7 @@ const KEYS_HELP: &str = "Examples:\n  corkboard keys status\n  corkboard keys ge
     12  status: records cannot be opened, so keys stay needed";
 
 /// Where `nodes`, `migrate status` and `keys status` ask when no server is named.
-const HEALTH_URL: &str = "CORKBOARD_HEALTH_URL";
+pub(crate) const HEALTH_URL: &str = "CORKBOARD_HEALTH_URL";
 /// The command that starts a server from a file, and the name of Diego's program for it.
 const BBS: &str = "bbs";
 
@@ -287,6 +294,7 @@ fn spelled_out(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
 pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let Cli { command, reach: outer } = cli;
     let done = match command {
+        Command::Top(it) => top::run(it, outer, variable, trace_id, &many_threads()?),
         Command::Nodes(it) => return operate(it, outer, nodes::nodes).map(ExitCode::from),
         Command::Clients(it) => return operate(it, outer, clients::clients).map(ExitCode::from),
         Command::Migrate(command) => return migrate(command, outer).map(ExitCode::from),
@@ -325,6 +333,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             clap_complete::generate(shell, &mut Cli::command(), "corkboard", &mut script);
             print(&String::from_utf8_lossy(&script))
         }
+        Command::DevCerts(args) => return ended(dev_certs::dev_certs(args), nowhere()).map(ExitCode::from),
         Command::Version => print(concat!("corkboard ", env!("CARGO_PKG_VERSION"), "\n")),
         Command::Locks(it) => it.run(outer, variable, &one_thread()?, locks::locks),
         Command::Presences(it) => it.run(outer, variable, &one_thread()?, locks::presences),

@@ -48,6 +48,7 @@ const COMMANDS: &[&str] = &[
     "claim-presence",
     "release-lock",
     "logs",
+    "top",
     "nodes",
     "clients",
     "migrate",
@@ -75,6 +76,7 @@ const COMMANDS: &[&str] = &[
     "restore",
     "store",
     "store confirm",
+    "dev-certs",
     "completions",
     "version",
 ];

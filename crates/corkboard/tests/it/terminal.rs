@@ -6,8 +6,9 @@ use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 
 const COLUMNS: u16 = 80;
 
@@ -15,6 +16,8 @@ pub(crate) struct Terminal {
     master: File,
     child: Child,
     shown: Vec<u8>,
+    /// How much of it was waited for already.
+    met: usize,
 }
 
 impl Terminal {
@@ -22,8 +25,7 @@ impl Terminal {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
-        let size = Winsize { ws_row: 24, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&master, size).unwrap();
+        tcsetwinsize(&master, size(24, COLUMNS)).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap();
         let side = || -> Stdio {
             let side: OwnedFd = rustix::fs::open(&*name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
@@ -32,7 +34,7 @@ impl Terminal {
         let child = command.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
         // Our copies of the other side live in the command; they must go, or the output would never end.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Self { master: File::from(master), child, shown: Vec::new() }
+        Self { master: File::from(master), child, shown: Vec::new(), met: 0 }
     }
 
     /// Waits until `text` is shown, then types a line.
@@ -41,6 +43,49 @@ impl Terminal {
             assert!(self.read(), "{text:?} never came; shown was:\n{}", String::from_utf8_lossy(&self.shown));
         }
         self.master.write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+
+    /// Waits until `text` is shown after whatever was waited for before.
+    pub(crate) fn meet(&mut self, text: &str) {
+        loop {
+            let rest = &self.shown[self.met..];
+            if let Some(at) = rest.windows(text.len()).position(|window| window == text.as_bytes()) {
+                self.met += at + text.len();
+                return;
+            }
+            assert!(self.read(), "{text:?} never came; shown was:\n{}", String::from_utf8_lossy(&self.shown));
+        }
+    }
+
+    /// Types something, with no end of line after it.
+    pub(crate) fn type_keys(&mut self, keys: &str) {
+        self.master.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// As a window does that is dragged.
+    pub(crate) fn resize(&mut self, rows: u16, columns: u16) {
+        tcsetwinsize(&self.master, size(rows, columns)).unwrap();
+        // The kernel tells only processes that the terminal controls.
+        self.signal(Signal::WINCH);
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// How the terminal treats what is typed and written.
+    pub(crate) fn modes(&self) -> Termios {
+        tcgetattr(&self.master).unwrap()
+    }
+
+    /// Reads to the end and gives the exit code and the terminal, which can still be asked for its modes.
+    pub(crate) fn ended(&mut self) -> i32 {
+        while self.read() {}
+        self.child.wait().unwrap().code().unwrap()
+    }
+
+    pub(crate) fn shown(&self) -> String {
+        String::from_utf8_lossy(&self.shown).into_owned()
     }
 
     /// All that was shown, and the exit code.
@@ -61,4 +106,8 @@ impl Terminal {
             }
         }
     }
+}
+
+fn size(rows: u16, columns: u16) -> Winsize {
+    Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
