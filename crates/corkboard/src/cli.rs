@@ -24,7 +24,7 @@ use crate::console::{Console, JsonFlag};
 use crate::failure::{CommandError, EXIT_DEPOSED, EXIT_KEYS, EXIT_SHUT_DOWN, EXIT_USAGE, Failure};
 use crate::output::{FormatFlags, Output};
 use crate::reach::{Address, Origin, ReachFlags, Remote, health_client};
-use crate::{locket, logging, server};
+use crate::{demo_app, locket, logging, server};
 
 /// Corkboard: the state server of a container scheduler, speaking the protocol of Diego's BBS
 #[derive(Debug, Parser)]
@@ -69,6 +69,11 @@ enum Command {
         after_help = "Examples:\n  corkboard locket --config board.toml\n  corkboard locket --config board.toml --listen 10.0.0.5:8891"
     )]
     Locket(locket::Locket),
+    /// A small web app to try a cluster with; it tells which instance answers
+    #[command(after_help = "Examples:\n  corkboard demo-app --port 8081 --message hello\n  \
+        curl 'http://127.0.0.1:8081/slow?ms=500'\n\n\
+        It answers every path; /healthz says ok, and /slow?ms=N answers after so many milliseconds.")]
+    DemoApp(demo_app::DemoApp),
     /// Check or print a configuration file
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -259,6 +264,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             logging::start(None)?;
             many_threads()?.block_on(locket::serve(args))
         }
+        Command::DemoApp(args) => one_thread()?.block_on(demo_app::serve(args, variable)),
         Command::Config(command) => print(&config::run(command)?),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -13,6 +13,7 @@ mod commands;
 mod config;
 mod console;
 mod data_version;
+mod demo_app;
 mod duration;
 mod failure;
 mod locket;
