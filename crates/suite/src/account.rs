@@ -173,18 +173,12 @@ mod tests {
 
     #[test]
     fn without_an_allowance_everything_is_a_breach() {
-        check(
-            |_| Allowance::default(),
-            &expect![""],
-        );
+        check(|_| Allowance::default(), &expect![""]);
     }
 
     #[test]
     fn an_allowance_has_an_end() {
         let harm = |zero: Instant| Some((zero + Duration::from_secs(12), Duration::from_secs(5)));
-        check(
-            |zero| Allowance { harm: harm(zero), may_end: vec!["board"] },
-            &expect![""],
-        );
+        check(|zero| Allowance { harm: harm(zero), may_end: vec!["board"] }, &expect![""]);
     }
 }

@@ -184,7 +184,6 @@ impl Fleet {
         self.slots().get(name).map_or(Release::Present, |slot| slot.release)
     }
 
-
     /// SIGTERM, and waits for an end in order.
     pub(crate) async fn stop(&self, name: &str, limit: Duration) -> anyhow::Result<Duration> {
         self.signal(name, Signal::TERM, Fate::ToldToStop)?;
@@ -258,10 +257,7 @@ impl Fleet {
     pub(crate) fn tail(&self, name: &str) -> String {
         let log = self.log(name);
         let lines: Vec<_> = log.lines().collect();
-        format!(
-            "--- the last lines of {name}:\n{}",
-            lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
-        )
+        format!("--- the last lines of {name}:\n{}", lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n"))
     }
 
     /// Lines of all logs that tell of a defect.

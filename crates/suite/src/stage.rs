@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use api::models::{ActualLrp, ActualLrPsRequest, DesiredLrpUpdate};
+use api::models::{ActualLrPsRequest, ActualLrp, DesiredLrpUpdate};
 use rig::load::{self, Load};
 use tokio::time::Instant;
 
@@ -115,8 +115,7 @@ impl Stage {
             fewest: None,
         };
         self.measure(&mut step);
-        let judged =
-            step.judge(&self.load.samples(), &self.watch.dips(), &self.world.fleet.incidents(), self.zero);
+        let judged = step.judge(&self.load.samples(), &self.watch.dips(), &self.world.fleet.incidents(), self.zero);
         (self.say)(&step.line(&judged));
         for breach in &judged.breaches {
             (self.say)(&format!("    {breach}"));

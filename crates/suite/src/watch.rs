@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use api::client::{Client, FeedItem};
 use api::event::{Event, EventPayload};
-use api::models::{ActualLrp, ActualLrPsRequest};
+use api::models::{ActualLrPsRequest, ActualLrp};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 

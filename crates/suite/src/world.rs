@@ -83,7 +83,8 @@ impl World {
             auctioneer: address(),
         };
         let file = |name: &str| pki.path(name);
-        let tls = TlsFiles { ca: file("ca.crt"), cert: file("client.crt"), key: file("client.key"), skip_verify: false };
+        let tls =
+            TlsFiles { ca: file("ca.crt"), cert: file("client.crt"), key: file("client.key"), skip_verify: false };
         let config = ClientConfig {
             urls: boards,
             tls: Some(tls),
@@ -214,7 +215,8 @@ impl World {
     }
 
     fn doors_of(&self, board: &str) -> anyhow::Result<(SocketAddr, SocketAddr)> {
-        let at = BOARDS.iter().position(|name| *name == board).with_context(|| format!("{board} is no state server"))?;
+        let at =
+            BOARDS.iter().position(|name| *name == board).with_context(|| format!("{board} is no state server"))?;
         Ok(self.doors[at])
     }
 

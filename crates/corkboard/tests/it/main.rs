@@ -22,6 +22,7 @@ mod program;
 mod quarantine;
 mod remote;
 mod rotation;
+mod suite;
 mod terminal;
 mod up;
 mod upgrade;
