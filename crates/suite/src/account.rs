@@ -173,12 +173,23 @@ mod tests {
 
     #[test]
     fn without_an_allowance_everything_is_a_breach() {
-        check(|_| Allowance::default(), &expect![""]);
+        check(|_| Allowance::default(), &expect![[r#"
+            step                                              s requests failed  slowest no read no write  fewest
+            a step                                         10.0        3      2      1.5     0.3     2.0       3
+               12.0 s  a request failed after 1500 ms: first
+               18.0 s  a request failed after 1500 ms: last
+               13.0 s  3 of 4 instances run
+               15.0 s  board-1 ended by itself: exit status: 9
+        "#]]);
     }
 
     #[test]
     fn an_allowance_has_an_end() {
         let harm = |zero: Instant| Some((zero + Duration::from_secs(12), Duration::from_secs(5)));
-        check(|zero| Allowance { harm: harm(zero), may_end: vec!["board"] }, &expect![""]);
+        check(|zero| Allowance { harm: harm(zero), may_end: vec!["board"] }, &expect![[r#"
+            step                                              s requests failed  slowest no read no write  fewest
+            a step                                         10.0        3      2      1.5     0.3     2.0       3  loss ended after 6.0 s, limit 5.0 s
+               18.0 s  a request failed after 1500 ms: last
+        "#]]);
     }
 }
