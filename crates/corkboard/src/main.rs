@@ -20,6 +20,7 @@ mod locket;
 mod logging;
 mod output;
 mod reach;
+mod ring;
 mod server;
 mod welcome;
 
