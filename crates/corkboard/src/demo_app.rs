@@ -95,8 +95,10 @@ pub(crate) async fn serve(args: DemoApp, variable: impl Fn(&str) -> Option<Strin
 /// Where others look for us: on this machine alone, unless the cell says that it is reached elsewhere.
 fn address(instance: Option<&str>) -> IpAddr {
     match instance.and_then(|address| address.parse::<IpAddr>().ok()) {
-        Some(address) if !address.is_loopback() => Ipv4Addr::UNSPECIFIED.into(),
-        _ => Ipv4Addr::LOCALHOST.into(),
+        // Loopback has more addresses than one, and the cell looks for the app at the one it named.
+        Some(address) if address.is_loopback() => address,
+        Some(_) => Ipv4Addr::UNSPECIFIED.into(),
+        None => Ipv4Addr::LOCALHOST.into(),
     }
 }
 

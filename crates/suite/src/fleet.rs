@@ -103,6 +103,8 @@ impl Fleet {
             .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
             .env("SWEPT", folder)
             .stdin(Stdio::piped())
+            // Processes end while it looks at them.
+            .stderr(Stdio::null())
             .process_group(0)
             .spawn()
             .context("no shell, to clean up after the suite")?;
