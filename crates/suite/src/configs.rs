@@ -37,15 +37,13 @@ pub(crate) struct Ground {
     pub(crate) nats_url: String,
     pub(crate) boards: Vec<String>,
     pub(crate) lockets: Vec<SocketAddr>,
-    /// Both auctioneers listen here, each while it holds the lock.
+    /// Where the auctioneer is found that holds the lock.
     pub(crate) auctioneer: SocketAddr,
 }
 
 /// What of a state server's configuration changes while the suite goes on.
 #[derive(Clone, Debug)]
 pub(crate) struct Board {
-    /// Lines of the table about migrations.
-    pub(crate) migration: &'static str,
     /// Named by one letter each.
     pub(crate) keys: &'static str,
     pub(crate) active_key: char,
@@ -67,7 +65,7 @@ impl Ground {
     }
 
     pub(crate) fn board(&self, name: &str, api: SocketAddr, health: SocketAddr, board: &Board) -> String {
-        let Board { migration, keys, active_key } = board;
+        let Board { keys, active_key } = board;
         let keys: String = keys.chars().map(|key| format!("keys.{key} = {{ file = \"key.{key}\" }}\n")).collect();
         let (ours, etcd, endpoints) = (self.ours.lines(), self.etcd.lines(), &self.etcd_endpoints);
         let (auctioneer, lease_s) = (self.auctioneer, LEASE.as_secs());
@@ -79,13 +77,13 @@ impl Ground {
              [timing]\nconverge_interval = \"5s\"\nkick_task = \"5s\"\n\
              [auctioneer]\nurl = \"https://{auctioneer}\"\nrequire_tls = true\n{ours}\
              [cells]\nrequire_tls = true\n{ours}\
-             [migration]\n{migration}\n\
+             [migration]\nstart = \"manual\"\nfinalization = \"manual\"\n\
              [encryption]\nactive = \"{active_key}\"\n{keys}"
         )
     }
 
-    pub(crate) fn auctioneer(&self, name: &str, health: SocketAddr) -> String {
-        let (listen, common) = (self.auctioneer, self.common());
+    pub(crate) fn auctioneer(&self, name: &str, listen: SocketAddr, health: SocketAddr) -> String {
+        let common = self.common();
         format!("node = {name:?}\nlisten = \"{listen}\"\nhealth = \"{health}\"\n{common}[cells]\nrequire_tls = true\n")
     }
 

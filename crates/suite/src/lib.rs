@@ -18,6 +18,7 @@ mod plan;
 mod probe;
 mod stage;
 mod steps;
+mod switch;
 mod watch;
 mod world;
 

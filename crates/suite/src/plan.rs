@@ -9,7 +9,6 @@ use crate::world::{BRAINS, CELLS, EMITTERS, LOCKETS};
 
 /// What comes late has so long to show.
 const QUIET: Duration = Duration::from_secs(5);
-const MANUALLY: &str = "start = \"manual\"\nfinalization = \"manual\"";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -31,14 +30,14 @@ async fn short(stage: &mut Stage) -> anyhow::Result<()> {
     control_plane(stage, Present).await?;
     stage.step("C3: cell-1 present", async |stage, marks| steps::cell(stage, CELLS[0], Present, marks).await).await?;
     boards(stage, "back: state servers former", Former).await?;
-    stage.world.set_board(|board| board.migration = MANUALLY)?;
     boards(stage, "forward: state servers present", Present).await?;
     for cell in &CELLS[1..] {
         let name = format!("C4: {cell} present");
         stage.step(&name, async |stage, marks| steps::cell(stage, cell, Present, marks).await).await?;
     }
     emitters(stage, Present).await?;
-    migration(stage).await?;
+    start_migration(stage).await?;
+    finalize_migration(stage).await?;
     stage.step("killed: master", async |stage, marks| steps::kill_master(stage, marks).await).await?;
     stage.step("killed: leader of etcd", async |stage, marks| steps::etcd_leader(stage, marks).await).await?;
     stage.step("killed: a machine", async |stage, marks| steps::kill_machine(stage, marks).await).await?;
@@ -51,6 +50,7 @@ async fn full(stage: &mut Stage) -> anyhow::Result<()> {
     control_plane(stage, Present).await?;
     cells(stage, CELLS, Present).await?;
     emitters(stage, Present).await?;
+    start_migration(stage).await?;
     look(stage).await?;
 
     emitters(stage, Former).await?;
@@ -60,11 +60,11 @@ async fn full(stage: &mut Stage) -> anyhow::Result<()> {
     control_plane(stage, Former).await?;
     look(stage).await?;
 
-    stage.world.set_board(|board| board.migration = MANUALLY)?;
     control_plane(stage, Present).await?;
     cells(stage, CELLS, Present).await?;
     emitters(stage, Present).await?;
-    migration(stage).await?;
+    stage.step("killed: master, in both forms", async |stage, marks| steps::kill_master(stage, marks).await).await?;
+    finalize_migration(stage).await?;
     look(stage).await?;
     stage.step("another key", async |stage, _| steps::rotate(stage).await).await?;
 
@@ -131,8 +131,11 @@ async fn emitters(stage: &mut Stage, release: Release) -> anyhow::Result<()> {
     others(stage, name, &EMITTERS, release).await
 }
 
-async fn migration(stage: &mut Stage) -> anyhow::Result<()> {
-    stage.step("migration: started", async |stage, _| steps::migrate(stage).await).await?;
+async fn start_migration(stage: &mut Stage) -> anyhow::Result<()> {
+    stage.step("migration: started", async |stage, _| steps::migrate(stage).await).await
+}
+
+async fn finalize_migration(stage: &mut Stage) -> anyhow::Result<()> {
     stage.step("migration: finalized", async |stage, _| steps::finalize(stage).await).await
 }
 

@@ -21,6 +21,8 @@ const EVACUATION_LIMIT: Duration = Duration::from_secs(120);
 const LOSS_MARGIN: Duration = Duration::from_secs(5);
 /// How long something is left dead that others should not miss.
 const ABSENCE: Duration = Duration::from_secs(4);
+/// What a replacement disturbs has so long to show in its own step.
+const SETTLING: Duration = Duration::from_secs(2);
 /// How many guests answer, and the app under load is scaled by.
 const GUESTS: usize = 2;
 
@@ -36,6 +38,7 @@ pub(crate) async fn boards(stage: &mut Stage, release: Release) -> anyhow::Resul
         world.fleet.start(name, release)?;
         world.until_board_takes_part(name).await?;
     }
+    sleep(SETTLING).await;
     Ok(())
 }
 
@@ -47,6 +50,7 @@ pub(crate) async fn others(stage: &mut Stage, names: &[&str], release: Release) 
         world.fleet.start(name, release)?;
         world.until_there(name).await?;
     }
+    sleep(SETTLING).await;
     Ok(())
 }
 

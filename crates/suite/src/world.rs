@@ -23,6 +23,7 @@ use tokio::time::Instant;
 
 use crate::configs::{Board, Ground, Identity};
 use crate::fleet::{Binaries, Fleet, Release};
+use crate::switch::Switch;
 
 pub(crate) const BOARDS: [&str; 2] = ["board-1", "board-2"];
 pub(crate) const LOCKETS: [&str; 2] = ["locket-1", "locket-2"];
@@ -49,6 +50,9 @@ pub(crate) struct World {
     board: Mutex<Board>,
     /// The state servers' API and health, in the order of [`BOARDS`].
     doors: Vec<(SocketAddr, SocketAddr)>,
+    /// Where each auctioneer listens while it holds the lock.
+    brains: Vec<SocketAddr>,
+    _switch: Switch,
     pub(crate) router: SocketAddr,
     router_health: SocketAddr,
     pub(crate) callbacks: SocketAddr,
@@ -82,6 +86,7 @@ impl World {
             lockets: LOCKETS.map(|_| address()).to_vec(),
             auctioneer: address(),
         };
+        let brains: Vec<_> = BRAINS.iter().map(|_| address()).collect();
         let file = |name: &str| pki.path(name);
         let tls =
             TlsFiles { ca: file("ca.crt"), cert: file("client.crt"), key: file("client.key"), skip_verify: false };
@@ -98,9 +103,11 @@ impl World {
             etcd,
             nats,
             pki,
-            ground,
-            board: Mutex::new(Board { migration: "finalization = \"manual\"", keys: "A", active_key: 'A' }),
+            board: Mutex::new(Board { keys: "A", active_key: 'A' }),
             doors,
+            _switch: Switch::open(ground.auctioneer, brains.clone()).await?,
+            brains,
+            ground,
             router: address(),
             router_health: address(),
             callbacks: address(),
@@ -129,8 +136,8 @@ impl World {
             self.set_health(locket, *listen);
             fleet.add(locket, Release::Former, arguments)?;
         }
-        for name in BRAINS {
-            self.write(name, &ground.auctioneer(name, self.health(name)))?;
+        for (name, listen) in BRAINS.iter().zip(&self.brains) {
+            self.write(name, &ground.auctioneer(name, *listen, self.health(name)))?;
             fleet.add(name, Release::Former, program("auctioneer", name))?;
         }
         for (name, index) in CELLS.iter().zip(0..) {
