@@ -27,6 +27,7 @@ mod quarantine;
 mod remote;
 mod ring;
 mod rotation;
+mod suite;
 mod terminal;
 mod top;
 mod up;
