@@ -13,10 +13,10 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::ScaleArgs;
 use super::cells::Cell;
 use super::programs::{Memory, Meter, Programs, Spent};
 use super::watch::{Ear, listen};
-use super::ScaleArgs;
 use crate::certificates::Certificates;
 use crate::fleet;
 use crate::latency::{Latencies, Summary};
@@ -120,7 +120,8 @@ impl<'a> Cluster<'a> {
         say("state server, auctioneer, Locket");
         let programs = Programs::start(args, home, certificates).await?;
         let tls = Some(certificates.client());
-        let client = Client::new(ClientConfig { tls, name: "bench".into(), ..ClientConfig::new(programs.server.url()?) })?;
+        let client =
+            Client::new(ClientConfig { tls, name: "bench".into(), ..ClientConfig::new(programs.server.url()?) })?;
         Ok(Self {
             args,
             say,
@@ -213,7 +214,8 @@ impl<'a> Cluster<'a> {
         let (mut one_cell, mut all) = (Latencies::default(), Latencies::default());
         for number in 0..self.args.probes {
             let cell = &self.cells[number as usize % self.cells.len()];
-            let Some(container) = cell.executor.list().into_iter().min_by_key(|container| container.guid.clone()) else {
+            let Some(container) = cell.executor.list().into_iter().min_by_key(|container| container.guid.clone())
+            else {
                 continue;
             };
             let to = !container.is_routable;
@@ -234,8 +236,9 @@ impl<'a> Cluster<'a> {
     pub(super) async fn kill(&mut self) -> anyhow::Result<Killed> {
         let every = self.args.cells / self.args.killed();
         let numbered = std::mem::take(&mut self.cells).into_iter().enumerate();
-        let (dying, staying): (Vec<_>, Vec<_>) =
-            numbered.partition(|(number, _)| (*number as u64).is_multiple_of(every) && *number as u64 / every < self.args.killed());
+        let (dying, staying): (Vec<_>, Vec<_>) = numbered.partition(|(number, _)| {
+            (*number as u64).is_multiple_of(every) && *number as u64 / every < self.args.killed()
+        });
         self.cells = staying.into_iter().map(|(_, cell)| cell).collect();
         let instances = dying.iter().map(|(_, cell)| cell.containers_running()).sum();
         (self.say)(&format!("{} cells with {instances} instances are killed", dying.len()));
@@ -279,7 +282,10 @@ impl<'a> Cluster<'a> {
             if listed == cells {
                 return Ok(());
             }
-            anyhow::ensure!(watch.elapsed() < longest, "The server lists {listed} cells and not {cells} after {longest:?}.");
+            anyhow::ensure!(
+                watch.elapsed() < longest,
+                "The server lists {listed} cells and not {cells} after {longest:?}."
+            );
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
@@ -303,7 +309,10 @@ impl<'a> Cluster<'a> {
                 said_s = now_s;
                 let spent = self.programs.spent(meter)?;
                 let containers: u64 = self.cells.iter().map(Cell::containers_running).sum();
-                (self.say)(&format!("{now_s:.0} s: {} started, {containers} containers run, {spent:.2?}", heard.started));
+                (self.say)(&format!(
+                    "{now_s:.0} s: {} started, {containers} containers run, {spent:.2?}",
+                    heard.started
+                ));
             }
             self.programs.server.must_run()?;
         }

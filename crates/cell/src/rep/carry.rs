@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use api::client::{Client, ClientError, Evacuation};
-use api::models::{ActualLrp, CompleteTaskRequest, EvacuateRunningActualLrpRequest, StartActualLrpRequest, error::Type};
+use api::models::{
+    ActualLrp, CompleteTaskRequest, EvacuateRunningActualLrpRequest, StartActualLrpRequest, error::Type,
+};
 use bytes::Bytes;
 use model::{ActualLrpKey, CellId, InstanceGuid, TaskGuid, truncate_reason};
 
