@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use api::client::Client;
@@ -16,6 +16,7 @@ use clap_complete::Shell;
 
 use crate::commands::backup::{self, BACKUP_HELP, Backup, RESTORE_HELP, Restore};
 use crate::commands::keys::{self, KeysCommand};
+use crate::commands::locks::{self, OfLocket};
 use crate::commands::migrate::{self, Errand, MigrateCommand, Place, Via};
 use crate::commands::quarantine::{self, QuarantineCommand};
 use crate::commands::store::{self, StoreCommand};
@@ -24,7 +25,8 @@ use crate::console::{Console, JsonFlag};
 use crate::failure::{CommandError, EXIT_DEPOSED, EXIT_KEYS, EXIT_SHUT_DOWN, EXIT_USAGE, Failure};
 use crate::output::{FormatFlags, Output};
 use crate::reach::{Address, Origin, ReachFlags, Remote, health_client};
-use crate::{locket, logging, server};
+use crate::ring::Program;
+use crate::{demo_app, locket, logging, ring, server};
 
 /// Corkboard: the state server of a container scheduler, speaking the protocol of Diego's BBS
 #[derive(Debug, Parser)]
@@ -69,6 +71,26 @@ enum Command {
         after_help = "Examples:\n  corkboard locket --config board.toml\n  corkboard locket --config board.toml --listen 10.0.0.5:8891"
     )]
     Locket(locket::Locket),
+    /// Start an auctioneer: it decides which cell gets which instance and which task
+    #[command(after_help = ring::AUCTIONEER_HELP)]
+    Auctioneer(ring::Start),
+    /// Start a cell: it runs instances and tasks on this machine; also `corkboard cell --config FILE`
+    #[command(after_help = ring::CELL_HELP)]
+    Rep(ring::Start),
+    /// Start a route emitter: it tells routers where instances are
+    #[command(after_help = ring::ROUTE_EMITTER_HELP)]
+    RouteEmitter(ring::Start),
+    /// Start a router: it hands HTTP requests to instances
+    #[command(after_help = ring::ROUTER_HELP)]
+    Router(ring::Start),
+    /// The parent of a process of a cell
+    #[command(hide = true)]
+    Shim { folder: PathBuf },
+    /// A small web app to try a cluster with; it tells which instance answers
+    #[command(after_help = "Examples:\n  corkboard demo-app --port 8081 --message hello\n  \
+        curl 'http://127.0.0.1:8081/slow?ms=500'\n\n\
+        It answers every path; /healthz says ok, and /slow?ms=N answers after so many milliseconds.")]
+    DemoApp(demo_app::DemoApp),
     /// Check or print a configuration file
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -82,7 +104,8 @@ enum Command {
     #[command(after_help = "Examples:\n  corkboard cells\n  corkboard cells --json | jq -r .cell_id")]
     Cells(Remote<cells::List>),
     /// Show one cell
-    #[command(after_help = "Examples:\n  corkboard cell cell-z1-0")]
+    #[command(after_help = "Examples:\n  corkboard cell cell-z1-0\n\n\
+        With --config FILE, the same word starts a cell: corkboard rep --help")]
     Cell(Remote<cells::Show>),
     /// List desired LRPs: what should run
     #[command(
@@ -143,6 +166,21 @@ enum Command {
     /// Follow events about tasks, as JSON lines
     #[command(after_help = "Examples:\n  corkboard task-events | jq .type")]
     TaskEvents(Remote<events::Tasks>),
+    /// List the locks in Locket, and whose they are
+    #[command(after_help = locks::LOCKS_HELP)]
+    Locks(OfLocket<locks::List>),
+    /// List the presences in Locket: the cells that say they are there
+    #[command(after_help = locks::PRESENCES_HELP)]
+    Presences(OfLocket<locks::List>),
+    /// Take a lock in Locket, or keep it
+    #[command(after_help = locks::CLAIM_LOCK_HELP)]
+    ClaimLock(OfLocket<locks::Claim>),
+    /// Take a presence in Locket, or keep it
+    #[command(after_help = locks::CLAIM_PRESENCE_HELP)]
+    ClaimPresence(OfLocket<locks::Claim>),
+    /// Give a lock or a presence in Locket back
+    #[command(after_help = locks::RELEASE_LOCK_HELP)]
+    ReleaseLock(OfLocket<locks::Release>),
     /// List the nodes of a store: who is master, who waits, and who could not take over
     #[command(after_help = "Examples:\n  corkboard nodes\n  corkboard nodes --healthURL http://127.0.0.1:8890\n  \
         corkboard nodes --config board.toml --json\n\n\
@@ -229,6 +267,12 @@ fn spelled_out(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
             }
         }
     }
+    // cfdot shows a cell by this name, and Diego's program that runs one is called rep.
+    if args.get(1).is_some_and(|command| command == "cell")
+        && args[2..].iter().any(|arg| arg == "--config" || arg.as_bytes().starts_with(b"--config="))
+    {
+        args[1] = OsString::from("rep");
+    }
     args
 }
 
@@ -259,6 +303,12 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             logging::start(None)?;
             many_threads()?.block_on(locket::serve(args))
         }
+        Command::Auctioneer(args) => start(Program::Auctioneer, args),
+        Command::Rep(args) => start(Program::Cell, args),
+        Command::RouteEmitter(args) => start(Program::RouteEmitter, args),
+        Command::Router(args) => start(Program::Router, args),
+        Command::Shim { folder } => return Ok(ring::shim(&folder)),
+        Command::DemoApp(args) => one_thread()?.block_on(demo_app::serve(args, variable)),
         Command::Config(command) => print(&config::run(command)?),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -266,6 +316,11 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             print(&String::from_utf8_lossy(&script))
         }
         Command::Version => print(concat!("corkboard ", env!("CARGO_PKG_VERSION"), "\n")),
+        Command::Locks(it) => it.run(outer, variable, one_thread()?, locks::locks),
+        Command::Presences(it) => it.run(outer, variable, one_thread()?, locks::presences),
+        Command::ClaimLock(it) => it.run(outer, variable, one_thread()?, locks::claim_lock),
+        Command::ClaimPresence(it) => it.run(outer, variable, one_thread()?, locks::claim_presence),
+        Command::ReleaseLock(it) => it.run(outer, variable, one_thread()?, locks::release_lock),
         Command::Domains(it) => call(it, outer, |args| args.format, domains::list),
         Command::SetDomain(it) => call(it, outer, no_format, domains::set),
         Command::Cells(it) => call(it, outer, |args| args.format, cells::list),
@@ -291,6 +346,11 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::TaskEvents(it) => call(it, outer, no_format, events::tasks),
     };
     done.map(|()| ExitCode::SUCCESS)
+}
+
+fn start(program: Program, args: ring::Start) -> Result<(), Failure> {
+    logging::start(None)?;
+    many_threads()?.block_on(ring::serve(program, args))
 }
 
 fn migrate(command: MigrateCommand, outer: ReachFlags) -> Result<u8, Failure> {

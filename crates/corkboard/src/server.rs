@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use bbs::config::Config;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use toml::{Spanned, Value};
 
 use crate::config::{
@@ -18,7 +18,7 @@ use crate::config::{
 };
 use crate::data_version::resolve_known_version;
 use crate::failure::Failure;
-use crate::welcome;
+use crate::{locket, welcome};
 
 /// What a shell reports for a process that a signal ended: 128 and the number of the signal.
 const EXIT_SIGNALLED: i32 = 128;
@@ -94,7 +94,7 @@ pub(crate) async fn up(args: Up, program: &str, bbs_url: Option<&str>) -> Result
         std::fs::create_dir_all(parent)
             .map_err(|source| Failure::Process { doing: "creating the directory `data` here", source })?;
     }
-    run(config, |ready| {
+    run(config, None, |ready| {
         // Whoever closed our stdout does not want to know; the server runs all the same.
         let _ = write!(io::stdout(), "{}", welcome::text(program, bbs_url, ready, &dir));
     })
@@ -123,18 +123,18 @@ pub(crate) async fn serve(args: Bbs, file: config::File) -> Result<(), Failure> 
 }
 
 async fn serve_file(args: Bbs, file: config::File) -> Result<(), Failure> {
-    let (mut config, account) = file.check(args.store.as_deref())?;
+    let config::Settings { mut config, account, serve_locket } = file.check(args.store.as_deref())?;
     // It may hold keys, and nobody needs it any more.
     drop(file);
     config.rollback_on_drain_to = args.drain.rollback_on_drain_to_version.or(config.rollback_on_drain_to);
     let Some(account) = account else {
-        return run(config, |ready| {
+        return run(config, serve_locket, |ready| {
             let _ = writeln!(io::stdout(), "The API listens on {}, health on {}.", ready.api, ready.health);
         })
         .await;
     };
     tell(&account, &config);
-    run(config, |ready| {
+    run(config, serve_locket, |ready| {
         let (api, health) = (ready.api, ready.health);
         let (records, quarantined) = (ready.records, ready.quarantined);
         tracing::info!(%api, %health, records, quarantined, "the server is ready");
@@ -229,10 +229,18 @@ fn encryption(keys: Vec<(String, String)>, active: Option<String>) -> Result<Opt
     Ok(Some(RawEncryption { active: Some(spanned(active)), keys: Some(keys), ..RawEncryption::default() }))
 }
 
-async fn run(config: Config, announce: impl FnOnce(&bbs::Ready) + Send) -> Result<(), Failure> {
+async fn run(
+    config: Config,
+    serve_locket: Option<SocketAddr>,
+    announce: impl FnOnce(&bbs::Ready) + Send,
+) -> Result<(), Failure> {
     refuse_huge_pages();
     let stop = stop_signal().map_err(|source| Failure::Process { doing: "listening for signals", source })?;
-    Box::pin(bbs::run(config, stop, |ready| announce(&ready))).await.map_err(Failure::Server)
+    let ran = match serve_locket {
+        Some(listen) => Box::pin(locket::beside(listen, config, stop, announce)).await,
+        None => Box::pin(bbs::run(config, stop, |ready| announce(&ready))).await,
+    };
+    ran.map_err(Failure::Server)
 }
 
 /// The board is millions of small records. A huge page is cleared whole when its first byte is touched, which made loading
@@ -263,6 +271,24 @@ pub(crate) fn stop_signal() -> io::Result<impl Future<Output = ()> + Send + 'sta
             std::future::pending::<()>().await;
         }
     })
+}
+
+/// Counts signals. The third ends the process at once: whoever counts has its own use for the second.
+pub(crate) fn stop_signals() -> io::Result<watch::Receiver<u32>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let (heard, signals) = watch::channel(0);
+    tokio::spawn(async move {
+        for count in 1.. {
+            let kind = either(&mut terminate, &mut interrupt).await;
+            tracing::info!(signal = kind.as_raw_value(), count, "a signal to stop");
+            if count > 2 {
+                std::process::exit(EXIT_SIGNALLED + kind.as_raw_value());
+            }
+            heard.send_replace(count);
+        }
+    });
+    Ok(signals)
 }
 
 async fn either(terminate: &mut Signal, interrupt: &mut Signal) -> SignalKind {

@@ -59,6 +59,8 @@ const LOCK_PAUSE_MS: u64 = 20;
 pub struct LocalConfig {
     /// Everything is kept here. One cell at a time.
     pub root: PathBuf,
+    /// What containers are told of where they are, as `CORKBOARD_CELL_ID`; nothing, if it is empty.
+    pub cell_id: String,
     pub total: Room,
     /// Where ports of the host are reached by others, and by checks.
     pub address: IpAddr,
@@ -86,6 +88,7 @@ impl LocalConfig {
     pub fn new(root: PathBuf, total: Room, shim: ShimCommand) -> Self {
         Self {
             root,
+            cell_id: String::new(),
             total,
             address: IpAddr::from([127, 0, 0, 1]),
             host_ports: 61_001..=65_534,

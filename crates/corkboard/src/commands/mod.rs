@@ -13,6 +13,7 @@ pub(crate) mod desired_lrps;
 pub(crate) mod domains;
 pub(crate) mod events;
 pub(crate) mod keys;
+pub(crate) mod locks;
 pub(crate) mod migrate;
 pub(crate) mod nodes;
 pub(crate) mod quarantine;
