@@ -23,7 +23,7 @@ use corkboard_bench::fleet::Fleet;
 use corkboard_bench::load::{self, Load, Phase, Settings};
 use corkboard_bench::migrate::{self, MigrateArgs};
 use corkboard_bench::process::Process;
-use corkboard_bench::scale::{self, AuctioneerArgs, LocketArgs, ScaleArgs};
+use corkboard_bench::scale::{self, ScaleArgs};
 use url::Url;
 
 #[derive(Parser)]
@@ -47,12 +47,6 @@ enum Command {
     Etcd(EtcdArgs),
     /// Run a whole cluster: cells by the thousand get their instances, keep them, and die
     Scale(ScaleArgs),
-    /// The part of `scale` that is Locket
-    #[command(hide = true)]
-    ScaleLocket(LocketArgs),
-    /// The part of `scale` that is the auctioneer
-    #[command(hide = true)]
-    ScaleAuctioneer(AuctioneerArgs),
     /// Compare storage engines
     Engines(EnginesArgs),
     /// The part of `engines` that is killed
@@ -129,8 +123,6 @@ fn run(command: Command) -> anyhow::Result<bool> {
         Command::Encrypt(args) => runtime()?.block_on(encrypt::run(&args, &|line| eprintln!("{line}"))),
         Command::Etcd(args) => runtime()?.block_on(etcd::run(&args, &|line| eprintln!("{line}"))),
         Command::Scale(args) => threads()?.block_on(scale::run(&args, &|line| eprintln!("{line}"))),
-        Command::ScaleLocket(args) => threads()?.block_on(scale::serve_locket(args)),
-        Command::ScaleAuctioneer(args) => threads()?.block_on(scale::serve_auctioneer(args)),
         Command::Engines(args) => {
             let report = engines::run(&args, &|line| eprintln!("{line}"))?;
             println!("{report}");

@@ -1,15 +1,13 @@
 //! `scale`: a whole cluster on one machine. A thousand cells take part in the real protocol, a quarter million instances are
 //! placed on them, stay there, and are placed anew when some of the cells die.
 //!
-//! The state server is the release binary on the embedded store; the auctioneer and Locket are processes of their own, so that
-//! what each costs can be told. The cells are all in this process: real ports, real TLS, real calls, and containers that only
-//! pass through their states. Beside each cell somebody listens to the events of that cell, as its route emitter would, and one
+//! State server and auctioneer are processes of the release binary, as operators run them; the state server has the embedded store
+//! and serves Locket from it. The cells are all in this process: real ports, real TLS, real calls, and containers that only pass
+//! through their states. Beside each cell somebody listens to the events of that cell, as its route emitter would, and one
 //! listens to all of them. A time ends with what the state server said, never with what a cell believes.
 
-mod auctioneer;
 mod cells;
 mod files;
-mod locket;
 mod phases;
 mod programs;
 mod report;
@@ -29,8 +27,6 @@ use crate::floors::{self, Floors};
 use crate::load::Settings;
 use crate::process::Machine;
 
-pub use self::auctioneer::{AuctioneerArgs, serve as serve_auctioneer};
-pub use self::locket::{LocketArgs, serve as serve_locket};
 pub use self::phases::{Delays, Killed, Placed, Ready, Steady};
 pub use self::programs::{Memory, Spent};
 

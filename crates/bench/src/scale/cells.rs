@@ -24,7 +24,7 @@ use crate::fleet;
 const ROOM: Room = Room { memory_mb: 262_144, disk_mb: 524_288, containers: 500 };
 const ZONES: u64 = 3;
 /// How often a cell that is not heard of would have spoken up.
-const PRESENCES_PER_TTL: u64 = 3;
+pub(super) const PRESENCES_PER_TTL: u64 = 3;
 
 pub(super) struct Cell {
     pub(super) id: String,

@@ -117,7 +117,7 @@ impl<'a> Cluster<'a> {
         certificates: &'a Certificates,
         say: &'a dyn Fn(&str),
     ) -> anyhow::Result<Self> {
-        say("state server, auctioneer, Locket");
+        say("state server and auctioneer");
         let programs = Programs::start(args, home, certificates).await?;
         let tls = Some(certificates.client());
         let client =

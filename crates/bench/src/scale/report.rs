@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::cells::PRESENCES_PER_TTL;
 use super::{Delays, Killed, Measured, Memory, Placed, Ready, SECTION, Spent, Steady};
 use crate::goals::{self, Goal};
 use crate::latency::Summary;
@@ -39,7 +40,7 @@ pub(super) fn section(machine: &Machine, measured: &Measured) -> String {
 fn head(machine: &Machine, measured: &Measured) -> String {
     format!(
         "Written by `cargo xtask bench scale`; do not edit by hand. {} cells and {} instances ({} DesiredLRPs), mutual TLS between\n\
-         all, on one machine: {} cores ({}), {} of memory, Linux {}. State server, auctioneer, Locket, all cells and everybody who\n\
+         all, on one machine: {} cores ({}), {} of memory, Linux {}. State server, auctioneer, all cells and everybody who\n\
          listens share these cores, so a time is what all of them together can do.\n",
         grouped(measured.cells as f64),
         grouped(measured.instances as f64),
@@ -179,10 +180,10 @@ fn phases(measured: &Measured) -> Vec<(&'static str, Spent, Memory)> {
 
 fn spent(measured: &Measured) -> Table {
     let mut table =
-        Table::new(["while", "for", "state server", "auctioneer", "Locket", "all cells and listeners", "others"]);
+        Table::new(["while", "for", "state server and Locket", "auctioneer", "all cells and listeners", "others"]);
     for (phase, spent, _) in phases(measured) {
         let mut row = vec![phase.to_owned(), seconds(spent.seconds)];
-        let all = [spent.server, spent.auctioneer, spent.locket, spent.cells, spent.others];
+        let all = [spent.server, spent.auctioneer, spent.cells, spent.others];
         row.extend(all.map(|used| format!("{used:.2} cores")));
         table.row(row);
     }
@@ -192,11 +193,10 @@ fn spent(measured: &Measured) -> Table {
 fn memory(measured: &Measured) -> Table {
     let mut table = Table::new([
         "after",
-        "state server",
+        "state server and Locket",
         "its peak",
         "auctioneer",
         "its peak",
-        "Locket",
         "all cells and listeners",
         "their peak",
     ]);
@@ -205,8 +205,8 @@ fn memory(measured: &Measured) -> Table {
     for (after, memory) in
         before.into_iter().chain(phases(measured).into_iter().map(|(phase, _, memory)| (phase, memory)))
     {
-        let Memory { server, server_peak, auctioneer, auctioneer_peak, locket, cells, cells_peak } = memory;
-        let all = [server, server_peak, auctioneer, auctioneer_peak, locket, cells, cells_peak];
+        let Memory { server, server_peak, auctioneer, auctioneer_peak, cells, cells_peak } = memory;
+        let all = [server, server_peak, auctioneer, auctioneer_peak, cells, cells_peak];
         table.row([after.to_owned()].into_iter().chain(all.map(|count| bytes(count as f64))));
     }
     table
@@ -222,11 +222,7 @@ fn beside_diego(measured: &Measured) -> Table {
         format!("{} instances, {} cells", grouped(measured.instances as f64), grouped(measured.cells as f64)),
     ]);
     let used = steady.map(|steady| {
-        format!(
-            "{:.2} cores, {} while nothing happens",
-            steady.spent.server + steady.spent.locket,
-            bytes(steady.memory.server as f64)
-        )
+        format!("{:.2} cores, {} while nothing happens", steady.spent.server, bytes(steady.memory.server as f64))
     });
     table.row([
         "state server and Locket for that".to_owned(),
@@ -255,15 +251,15 @@ fn notes(measured: &Measured) -> String {
         "- Cells are real but for their containers: each has its own ports, its own connections and its own presence in Locket, and\n  \
            speaks with certificates. A container takes 0.1 s to run. They are all on one runtime, with a thread for each core;\n  \
            a cell and its listener take {} before they have anything to run.\n\
-         - The state server is the release binary on the embedded store, with a sync for each group of writes. The auctioneer and Locket\n  \
-           are libraries of the same release in processes of their own; Locket keeps its book in memory.\n\
+         - State server and auctioneer are processes of the release binary. The state server has the embedded store, with a sync for\n  \
+           each group of writes, and serves Locket from it: each presence is a write to the store, every {} s and for each cell.\n\
          - A process may have {} open files here. The limit was raised to that, and {} cells need most of it.\n\
          - Beside each cell somebody listens to its events, as its route emitter would, and gets every change of a DesiredLRP too.\n\
-         - Killed cells are not missed before their presence ends, {} s after they last renewed it; the state server keeps a presence\n  \
-           that Locket no longer lists for another 10 s, because a Locket that was restarted lists nobody.\n\
+         - Killed cells are not missed before their presence ends, {} s after they last renewed it.\n\
          - Instances count as running when the server said so to the listener of their cell; afterwards all cells are listed and\n  \
            every instance is counted.\n{}",
         bytes(grown / measured.cells as f64),
+        measured.presence_s / PRESENCES_PER_TTL,
         grouped(measured.files_max as f64),
         grouped(measured.cells as f64),
         measured.presence_s,
