@@ -194,6 +194,8 @@ impl Hub {
         cell: Option<CellId>,
         resume: Option<EventId>,
     ) -> Option<(Subscription, Option<Gap>)> {
+        // Tasks are everybody's.
+        let cell = cell.filter(|_| kind != Kind::Task);
         let mut ring = self.ring();
         self.end.borrow().as_ref()?;
         let after_last = ring.end();

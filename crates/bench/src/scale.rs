@@ -2,7 +2,7 @@
 //! placed on them, stay there, and are placed anew when some of the cells die.
 //!
 //! State server and auctioneer are processes of the release binary, as operators run them; the state server has the embedded store
-//! and serves Locket from it. The cells are all in this process: real ports, real TLS, real calls, and containers that only pass
+//! and serves Locket. The cells are all in this process: real ports, real TLS, real calls, and containers that only pass
 //! through their states. Beside each cell somebody listens to the events of that cell, as its route emitter would, and one
 //! listens to all of them. A time ends with what the state server said, never with what a cell believes.
 

@@ -80,7 +80,9 @@ impl Lanes {
     }
 
     pub(super) fn close(&mut self) {
-        self.0.values_mut().for_each(|lane| drop(lane.end.send_replace(None)));
+        for lane in self.0.values_mut() {
+            lane.end.send_replace(None);
+        }
     }
 
     #[cfg(test)]
@@ -107,7 +109,7 @@ impl Lanes {
         if lane.and_then(|lane| lane.gone).is_some_and(|gone| gone >= next) {
             return Err(Ended::FellBehind);
         }
-        let seen = |lane: &Lane| lane.positions.partition_point(|at| *at < next);
+        let seen = move |lane: &Lane| lane.positions.partition_point(|at| *at < next);
         Ok(lane.into_iter().flat_map(move |lane| lane.positions.range(seen(lane)..).copied()))
     }
 }

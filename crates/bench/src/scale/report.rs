@@ -252,7 +252,7 @@ fn notes(measured: &Measured) -> String {
            speaks with certificates. A container takes 0.1 s to run. They are all on one runtime, with a thread for each core;\n  \
            a cell and its listener take {} before they have anything to run.\n\
          - State server and auctioneer are processes of the release binary. The state server has the embedded store, with a sync for\n  \
-           each group of writes, and serves Locket from it: each presence is a write to the store, every {} s and for each cell.\n\
+           each group of writes, and serves Locket, where each cell renews its presence every {} s.\n\
          - A process may have {} open files here. The limit was raised to that, and {} cells need most of it.\n\
          - Beside each cell somebody listens to its events, as its route emitter would, and gets every change of a DesiredLRP too.\n\
          - Killed cells are not missed before their presence ends, {} s after they last renewed it.\n\
