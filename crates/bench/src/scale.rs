@@ -20,6 +20,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
+use tokio::runtime::{Handle, Runtime};
 
 use crate::certificates::Certificates;
 use crate::document;
@@ -87,6 +88,26 @@ impl ScaleArgs {
     }
 }
 
+/// A second runtime, for what must not wait behind everything else.
+struct Apart(Option<Runtime>);
+
+impl Apart {
+    fn start() -> anyhow::Result<Self> {
+        Ok(Self(Some(tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?)))
+    }
+
+    fn handle(&self) -> Handle {
+        self.0.as_ref().map_or_else(Handle::current, |runtime| runtime.handle().clone())
+    }
+}
+
+impl Drop for Apart {
+    /// Within another runtime none may wait for its end.
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(Runtime::shutdown_background);
+    }
+}
+
 /// Everything that was measured. The section is a function of this.
 #[derive(Debug, Serialize)]
 pub struct Measured {
@@ -121,7 +142,8 @@ pub async fn run(args: &ScaleArgs, say: &dyn Fn(&str)) -> anyhow::Result<bool> {
     let floors = floors::measure(&home, &certificates, Settings::default().clients).await?;
     say(&floors.table());
 
-    let mut cluster = phases::Cluster::start(args, &home, &certificates, say).await?;
+    let apart = Apart::start()?;
+    let mut cluster = phases::Cluster::start(args, &home, &certificates, apart.handle(), say).await?;
     let raw = args.dir.join("scale.json");
     let keep = |measured: &Measured| anyhow::Ok(fs::write(&raw, serde_json::to_string_pretty(measured)?)?);
     let mut measured = Measured {

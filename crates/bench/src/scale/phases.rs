@@ -10,11 +10,12 @@ use api::client::{Client, ClientConfig};
 use api::models::ActualLrPsRequest;
 use cell::executor::Executor;
 use serde::Serialize;
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::ScaleArgs;
-use super::cells::Cell;
+use super::cells::{Cell, Ground};
 use super::programs::{Memory, Meter, Programs, Spent};
 use super::watch::{Ear, listen};
 use crate::certificates::Certificates;
@@ -101,6 +102,7 @@ pub(super) struct Cluster<'a> {
     args: &'a ScaleArgs,
     say: &'a dyn Fn(&str),
     certificates: &'a Certificates,
+    apart: Handle,
     programs: Programs,
     client: Client,
     cells: Vec<Cell>,
@@ -115,6 +117,7 @@ impl<'a> Cluster<'a> {
         args: &'a ScaleArgs,
         home: &Path,
         certificates: &'a Certificates,
+        apart: Handle,
         say: &'a dyn Fn(&str),
     ) -> anyhow::Result<Self> {
         say("state server and auctioneer");
@@ -126,6 +129,7 @@ impl<'a> Cluster<'a> {
             args,
             say,
             certificates,
+            apart,
             programs,
             client,
             cells: Vec::new(),
@@ -139,10 +143,15 @@ impl<'a> Cluster<'a> {
         (self.say)(&format!("{} cells, and a listener for each", self.args.cells));
         let memory_alone = self.programs.memory()?;
         let watch = Stopwatch::start();
-        let bbs = self.programs.server.url()?;
+        let ground = Ground {
+            args: self.args,
+            bbs: self.programs.server.url()?.to_string(),
+            locket: self.programs.locket_address.clone(),
+            certificates: self.certificates,
+            apart: self.apart.clone(),
+        };
         for number in 0..self.args.cells {
-            let locket = &self.programs.locket_address;
-            let cell = Cell::start(number, self.args, bbs.as_str(), locket, self.certificates).await?;
+            let cell = Cell::start(number, &ground).await?;
             listen(&mut self.listeners, &self.client, cell.id.clone(), &self.one_cell).await?;
             self.cells.push(cell);
         }

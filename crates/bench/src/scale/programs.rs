@@ -50,7 +50,6 @@ pub struct Memory {
     pub auctioneer: u64,
     pub auctioneer_peak: u64,
     pub cells: u64,
-    pub cells_peak: u64,
 }
 
 /// Counts from some moment on.
@@ -109,7 +108,6 @@ impl Programs {
             auctioneer: auctioneer.memory_bytes()?,
             auctioneer_peak: auctioneer.memory_peak_bytes()?,
             cells: cells.memory_bytes()?,
-            cells_peak: cells.memory_peak_bytes()?,
         })
     }
 }

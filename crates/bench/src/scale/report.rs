@@ -198,15 +198,14 @@ fn memory(measured: &Measured) -> Table {
         "auctioneer",
         "its peak",
         "all cells and listeners",
-        "their peak",
     ]);
     let ready = &measured.ready;
     let before = [("programs started", ready.memory_alone), ("cells started, no instance yet", ready.memory)];
     for (after, memory) in
         before.into_iter().chain(phases(measured).into_iter().map(|(phase, _, memory)| (phase, memory)))
     {
-        let Memory { server, server_peak, auctioneer, auctioneer_peak, cells, cells_peak } = memory;
-        let all = [server, server_peak, auctioneer, auctioneer_peak, cells, cells_peak];
+        let Memory { server, server_peak, auctioneer, auctioneer_peak, cells } = memory;
+        let all = [server, server_peak, auctioneer, auctioneer_peak, cells];
         table.row([after.to_owned()].into_iter().chain(all.map(|count| bytes(count as f64))));
     }
     table
@@ -249,7 +248,8 @@ fn notes(measured: &Measured) -> String {
     let others = phases(measured).into_iter().map(|(_, spent, _)| spent.others).fold(0.0, f64::max);
     format!(
         "- Cells are real but for their containers: each has its own ports, its own connections and its own presence in Locket, and\n  \
-           speaks with certificates. A container takes 0.1 s to run. They are all on one runtime, with a thread for each core;\n  \
+           speaks with certificates. A container takes 0.1 s to run. They are all on one runtime, with a thread for each core, and\n  \
+           their presences on another thread, as a real cell is not kept from speaking up by others;\n  \
            a cell and its listener take {} before they have anything to run.\n\
          - State server and auctioneer are processes of the release binary. The state server has the embedded store, with a sync for\n  \
            each group of writes, and serves Locket, where each cell renews its presence every {} s.\n\
