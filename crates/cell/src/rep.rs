@@ -10,6 +10,7 @@
 
 mod accept;
 mod admin;
+mod agree;
 mod carry;
 pub mod clock;
 mod config;
