@@ -21,8 +21,7 @@ use crate::commands::migrate::{self, Errand, MigrateCommand, Place, Via};
 use crate::commands::quarantine::{self, QuarantineCommand};
 use crate::commands::store::{self, StoreCommand};
 use crate::commands::{
-    actual_lrps, cells, clients, config, desired_lrps, domains, events, logs, nodes, run_app, tasks,
-    actual_lrps, cells, clients, config, desired_lrps, dev_certs, domains, events, nodes, tasks, top,
+    actual_lrps, cells, clients, config, desired_lrps, dev_certs, domains, events, logs, nodes, run_app, tasks, top,
 };
 use crate::console::{Console, JsonFlag};
 use crate::failure::{CommandError, EXIT_DEPOSED, EXIT_KEYS, EXIT_SHUT_DOWN, EXIT_USAGE, Failure};
