@@ -99,7 +99,7 @@ pub(crate) enum Failure {
     Program {
         program: &'static str,
         #[source]
-        source: ring::Ending,
+        source: Box<ring::Ending>,
     },
     #[error("cannot start: {doing}")]
     Process {

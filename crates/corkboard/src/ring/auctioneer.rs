@@ -180,11 +180,9 @@ pub(super) async fn run(plan: Plan) -> Result<(), Ending> {
         return Ok(auctioneer::run(config, bbs, AlwaysMine, stop, ready).await?);
     };
     let turns = Turns::new(&options, LOCK, &node)?;
-    let turn = turns.turn();
-    let refused = turn.refused();
     let ended = tokio::select! {
-        ended = auctioneer::run(config, bbs, turn, stop, ready) => ended.map_err(Ending::from),
-        why = refused => Err(Ending::LockRefused { why }),
+        ended = auctioneer::run(config, bbs, turns.turn(), stop, ready) => ended.map_err(Ending::from),
+        refused = turns.refused() => Err(refused),
     };
     turns.end().await;
     ended

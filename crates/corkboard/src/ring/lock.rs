@@ -22,6 +22,8 @@ const GIVE_BACK_LIMIT: Duration = Duration::from_secs(5);
 pub(super) struct Turns {
     client: Client,
     terms: Terms,
+    /// What Locket refuses for good, and why.
+    refused: watch::Sender<Option<String>>,
     /// Held by each turn that is not over.
     open: mpsc::Sender<()>,
     over: mpsc::Receiver<()>,
@@ -33,7 +35,7 @@ impl Turns {
         let client = Client::new(options)?;
         let terms = Terms::new(key, &format!("{node}-{}", fresh_id()));
         let (open, over) = mpsc::channel(1);
-        Ok(Self { client, terms, open, over })
+        Ok(Self { client, terms, refused: watch::Sender::new(None), open, over })
     }
 
     /// Begins to ask for the lock.
@@ -43,7 +45,18 @@ impl Turns {
 
     /// For whoever asks again and again.
     pub(super) fn source(&self) -> Source {
-        Source { client: self.client.clone(), terms: self.terms.clone(), open: self.open.clone() }
+        let (client, terms) = (self.client.clone(), self.terms.clone());
+        Source { client, terms, refused: self.refused.clone(), open: self.open.clone() }
+    }
+
+    /// Returns when asking again would change nothing, and says why. Whoever waits for a turn waits for ever then.
+    pub(super) async fn refused(&self) -> Ending {
+        let mut refused = self.refused.subscribe();
+        let why = refused.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+        match why {
+            Some(why) => Ending::LockRefused { why },
+            None => std::future::pending().await,
+        }
     }
 
     /// Waits until every turn that was dropped has been given back.
@@ -61,6 +74,7 @@ impl Turns {
 pub(super) struct Source {
     client: Client,
     terms: Terms,
+    refused: watch::Sender<Option<String>>,
     open: mpsc::Sender<()>,
 }
 
@@ -76,20 +90,9 @@ impl Source {
 impl route_emitter::lock::Lock for Source {
     fn acquire(&mut self) -> BoxFuture<'_, Held> {
         Box::pin(async move {
-            loop {
-                let turn = self.turn();
-                match turn.held().await {
-                    Ok(()) => return Held::until(async move { drop(turn.gone().await) }),
-                    // Asking again changes nothing, and ending would not either: what was registered stays so.
-                    Err(why) => {
-                        tracing::error!(
-                            why,
-                            "Locket does not give this emitter a lock; it says nothing until it is restarted"
-                        );
-                        std::future::pending::<()>().await;
-                    }
-                }
-            }
+            let turn = self.turn();
+            turn.held().await;
+            Held::until(async move { drop(turn.gone().await) })
         })
     }
 }
@@ -99,7 +102,6 @@ enum State {
     Waiting,
     Held,
     Lost(String),
-    Refused(String),
 }
 
 /// One attempt to have the lock. Dropping it gives it back.
@@ -110,34 +112,18 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Waits until the lock is held; an error is one that asking again does not change.
-    pub(super) async fn held(&self) -> Result<(), String> {
+    /// Waits until the lock is held, for ever if it is refused.
+    async fn held(&self) {
         let mut state = self.state.clone();
-        match state.wait_for(|state| !matches!(state, State::Waiting)).await.as_deref() {
-            Ok(State::Refused(why)) => Err(why.clone()),
-            // One that was lost already is told by `gone`.
-            Ok(_) => Ok(()),
-            Err(_) => Err("the task that asks for it met a defect".to_owned()),
-        }
-    }
-
-    /// Waits for a refusal, apart from the turn itself.
-    pub(super) fn refused(&self) -> impl Future<Output = String> + Send + 'static {
-        let mut state = self.state.clone();
-        async move {
-            let why = match state.wait_for(|state| matches!(state, State::Refused(_))).await.as_deref() {
-                Ok(State::Refused(why)) => Some(why.clone()),
-                _ => None,
-            };
-            match why {
-                Some(why) => why,
-                None => std::future::pending().await,
-            }
+        // One that was lost already is told by `gone`.
+        let is_held = state.wait_for(|state| !matches!(state, State::Waiting)).await.is_ok();
+        if !is_held {
+            std::future::pending::<()>().await;
         }
     }
 
     /// Waits until the lock is ours no longer, and says why.
-    pub(super) async fn gone(&self) -> String {
+    async fn gone(&self) -> String {
         let mut state = self.state.clone();
         match state.wait_for(|state| matches!(state, State::Lost(_))).await.as_deref() {
             Ok(State::Lost(why)) => why.clone(),
@@ -154,10 +140,7 @@ impl Drop for Turn {
 
 impl auctioneer::Lock for Turn {
     async fn acquire(&self) {
-        if self.held().await.is_err() {
-            // Whoever started the auctioneer looks at this too, and ends it.
-            std::future::pending::<()>().await;
-        }
+        self.held().await;
     }
 
     async fn lost(&self) -> String {
@@ -166,7 +149,7 @@ impl auctioneer::Lock for Turn {
 }
 
 async fn take(source: Source, tell: watch::Sender<State>, mut stop: watch::Receiver<bool>) {
-    let Source { client, terms, open } = source;
+    let Source { client, terms, refused, open } = source;
     let key = terms.key.clone();
     let desk = Arc::new(Desk { tell, seen: watch::Sender::new(Waiting::default()), key });
     match LockSession::acquire(client, terms, desk.clone(), stop.clone()).await {
@@ -182,7 +165,7 @@ async fn take(source: Source, tell: watch::Sender<State>, mut stop: watch::Recei
             session.release().await;
         }
         Ok(None) => {}
-        Err(error) => drop(desk.tell.send_replace(State::Refused(error.to_string()))),
+        Err(error) => drop(refused.send_replace(Some(error.to_string()))),
     }
     drop(open);
 }
@@ -210,10 +193,10 @@ impl Holder for Desk {
         }
         match (&waiting.trouble, &waiting.owner) {
             (Some(trouble), _) => {
-                tracing::warn!(lock = self.key, trouble, "waiting for the lock, and Locket has trouble")
+                tracing::warn!(lock = self.key, trouble, "waiting for the lock, and Locket has trouble");
             }
             (None, Some(owner)) => {
-                tracing::info!(lock = self.key, owner, "waiting for the lock, which another one has")
+                tracing::info!(lock = self.key, owner, "waiting for the lock, which another one has");
             }
             (None, None) => tracing::info!(lock = self.key, "asking Locket for the lock"),
         }

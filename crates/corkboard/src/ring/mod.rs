@@ -92,7 +92,7 @@ pub(crate) async fn serve(program: Program, args: Start) -> Result<(), Failure> 
         Program::RouteEmitter => Box::pin(route_emitter::run(route_emitter::load(file)?)).await,
         Program::Router => Box::pin(router::run(router::load(file)?)).await,
     };
-    ended.map_err(|source| Failure::Program { program: program.name(), source })
+    ended.map_err(|source| Failure::Program { program: program.name(), source: Box::new(source) })
 }
 
 /// What an operator wants to see before starting it, or everything that is wrong.

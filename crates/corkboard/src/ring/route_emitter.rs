@@ -134,10 +134,20 @@ pub(super) async fn run(plan: Plan) -> Result<(), Ending> {
         stop.await;
         end.send_replace(true);
     };
-    tokio::join!(route_emitter::run(config, parts, ended), ending);
+    let refused = async {
+        match &turns {
+            Some(turns) => turns.refused().await,
+            None => std::future::pending().await,
+        }
+    };
+    let speaking = async { tokio::join!(route_emitter::run(config, parts, ended), ending) };
+    let outcome = tokio::select! {
+        _ = speaking => Ok(()),
+        refused = refused => Err(refused),
+    };
     serving.abort();
     if let Some(turns) = turns {
         turns.end().await;
     }
-    Ok(())
+    outcome
 }

@@ -38,7 +38,7 @@ impl Visitor {
     }
 
     /// Every request was answered, and there were some.
-    fn is_content(self) {
+    fn was_always_answered(self) {
         self.stop.store(true, Ordering::Relaxed);
         let (answered, failed) = self.asking.join().unwrap();
         assert!(failed.is_empty() && answered > 10, "{answered} answers, {} failures: {failed:?}", failed.len());
@@ -61,7 +61,7 @@ async fn an_app_is_reachable_while_its_cell_is_evacuated_and_its_emitter_is_gone
     assert!(running.values().all(|(cell, _)| *cell == cell_name(1)), "{running:?}");
     let is_gone = async || !world.call(&["cells"]).contains(&cell_name(0));
     world.until("the cell has taken its presence back", is_gone).await;
-    visitor.is_content();
+    visitor.was_always_answered();
 
     let visitor = Visitor::start(&world);
     world.emitter.kill();
@@ -69,7 +69,7 @@ async fn an_app_is_reachable_while_its_cell_is_evacuated_and_its_emitter_is_gone
     world.emitter.start();
     world.emitter.address_after("The route emitter answers health on ");
     world.start_cell(0);
-    visitor.is_content();
+    visitor.was_always_answered();
     assert_eq!(world.seen(40).len(), 2);
 }
 
@@ -93,5 +93,5 @@ async fn a_bus_that_is_away_takes_no_route_away() {
     world.bus().kill();
     tokio::time::sleep(AWAY).await;
     world.bus().restart();
-    visitor.is_content();
+    visitor.was_always_answered();
 }

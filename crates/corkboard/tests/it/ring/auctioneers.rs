@@ -38,7 +38,8 @@ async fn who_loses_a_lock_is_active_no_longer() {
     world.take_lock_away("route_emitter").await;
     let is_lost = async || world.emitter.whole_log().contains("this one waits for its turn");
     world.until("the emitter hears of it", is_lost).await;
-    let has_it = async || world.locket.fetch("route_emitter", PATIENCE).await.is_ok_and(|lock| lock.owner != "somebody");
+    let has_it =
+        async || world.locket.fetch("route_emitter", PATIENCE).await.is_ok_and(|lock| lock.owner != "somebody");
     world.until("the emitter has its lock again", has_it).await;
     assert_eq!(world.seen(5).len(), 1, "routes stay as they are");
     world.emitter.signal(Signal::TERM);

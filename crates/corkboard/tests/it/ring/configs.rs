@@ -31,7 +31,11 @@ const AUCTIONEER: &str = "node = \"brain-1\"\n[tls]\nca = \"ca.crt\"\ncert = \"s
 
 #[test]
 fn files_that_are_fine() {
-    check("auctioneer", AUCTIONEER, 0, &expect![[r#"
+    check(
+        "auctioneer",
+        AUCTIONEER,
+        0,
+        &expect![[r#"
         auctioneer.toml: no problems
           program     auctioneer
           node        brain-1
@@ -40,8 +44,13 @@ fn files_that_are_fine() {
           bbs         https://10.0.0.1:8889, https://10.0.0.2:8889
           lock        a:8891, b:8891, as brain-1
           cells       https only
-    "#]]);
-    check("alone", "node = \"dev\"\n[bbs]\nurls = [\"http://localhost:8889\"]\n", 0, &expect![[r#"
+    "#]],
+    );
+    check(
+        "alone",
+        "node = \"dev\"\n[bbs]\nurls = [\"http://localhost:8889\"]\n",
+        0,
+        &expect![[r#"
         alone.toml: no problems
           program     auctioneer
           node        dev
@@ -50,11 +59,16 @@ fn files_that_are_fine() {
           bbs         http://localhost:8889
           lock        none; it must be the only auctioneer
           cells       plain http, too
-    "#]]);
+    "#]],
+    );
     let cell = "cell_id = \"cell-1\"\nlisten = \"0.0.0.0:1801\"\nrep_url = \"https://10.0.0.7:1801\"\n\
         [tls]\nca = \"ca.crt\"\ncert = \"server.crt\"\nkey = \"server.key\"\n[bbs]\nurls = [\"https://10.0.0.1:8889\"]\n\
         [locket]\naddress = \"a:8891\"\n[capacity]\nmemory_mb = 1024\ndisk_mb = 2048\n[executor]\nstacks = [\"s1\", \"s2\"]\n";
-    check("cell", cell, 0, &expect![[r#"
+    check(
+        "cell",
+        cell,
+        0,
+        &expect![[r#"
         cell.toml: no problems
           program     cell
           cell        cell-1
@@ -65,10 +79,15 @@ fn files_that_are_fine() {
           locket      a:8891
           capacity    1024 MB of memory, 2048 MB of disk, 250 containers
           containers  plain processes, for s1, s2
-    "#]]);
+    "#]],
+    );
     let emitter = "node = \"e\"\ncell_id = \"cell-1\"\n[tls]\nca = \"ca.crt\"\ncert = \"server.crt\"\nkey = \"server.key\"\n\
         [bbs]\nurls = [\"https://10.0.0.1:8889\"]\n[nats]\nurls = [\"tls://10.0.0.1:4224\", \"tls://10.0.0.2:4224\"]\n";
-    check("route-emitter", emitter, 0, &expect![[r#"
+    check(
+        "route-emitter",
+        emitter,
+        0,
+        &expect![[r#"
         route-emitter.toml: no problems
           program     route emitter
           node        e
@@ -77,10 +96,15 @@ fn files_that_are_fine() {
           lock        none; it speaks for its own cell
           speaks for  cell cell-1
           nats        2 servers (TLS)
-    "#]]);
+    "#]],
+    );
     let router = "listen_tls = \"0.0.0.0:8443\"\n[tls]\ncert = \"server.crt\"\nkey = \"server.key\"\n\
         [nats]\nurls = [\"nats://127.0.0.1:4222\"]\n[backends]\nbalance = \"least-connection\"\n";
-    check("router", router, 0, &expect![[r#"
+    check(
+        "router",
+        router,
+        0,
+        &expect![[r#"
         router.toml: no problems
           program     router
           http        0.0.0.0:8080
@@ -88,7 +112,8 @@ fn files_that_are_fine() {
           health      127.0.0.1:8082 (plain http)
           nats        1 server (plain text)
           backends    plain http
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -97,7 +122,11 @@ fn everything_that_is_wrong_with_an_auctioneer() {
         urls = [\"https://a:1\", \"http://b:1\", \"https://u:p@c:1\", \"ftp://d\"]\n[locket]\naddress = \"locket\"\nttl = 1\n\
         [cells]\nrequire_tls = true\nworkers = 0\n[placement]\nstarting_container_weight = -1\n\
         bin_pack_first_fit_weight = \"much\"\nstarting_container_count_max = -1\n[timing]\ncell_state_timeout = \"0s\"\n";
-    check("auctioneer", text, 3, &expect![[r#"
+    check(
+        "auctioneer",
+        text,
+        3,
+        &expect![[r#"
         auctioneer.toml:1: node: is an integer; expected text in quotes
         auctioneer.toml:2: listen: 0.0.0.0:9016 is not a loopback address, and plain HTTP is served only on loopback; add a table [tls] with ca, cert and key, or listen on 127.0.0.1 or [::1]
         auctioneer.toml:3: health: 0.0.0.0:9016 is also the address of `listen`; expected another port
@@ -116,7 +145,8 @@ fn everything_that_is_wrong_with_an_auctioneer() {
         auctioneer.toml:18: timing.cell_state_timeout: "0s" is zero; expected more
         auctioneer.toml: locket.ca: is missing, and cert and key too, and there is no table [tls]; Locket wants to see a certificate
         17 problems; nothing was started
-    "#]]);
+    "#]],
+    );
     refused("auctioneer", "auctioneer", text);
 }
 
@@ -126,7 +156,11 @@ fn everything_that_is_wrong_with_a_cell() {
         [bbs]\nurls = []\n[capacity]\nmemory_mb = 0\nmemory = 1\n\
         [executor]\nkind = \"process\"\nruntime = \"runc\"\nhost_ports = \"9-1\"\naddress = \"here\"\ngrace = 10\n\
         [placement]\ntags = \"gpu\"\n[timing]\npresence = \"20s\"\npresence_ttl = \"1500ms\"\n";
-    check("cell", text, 3, &expect![[r#"
+    check(
+        "cell",
+        text,
+        3,
+        &expect![[r#"
         cell.toml:1: cell_id: "a/b" cannot be the name of a folder; expected something like "cell-1"
         cell.toml:2: index: -1 is negative; expected a whole number, 0 or more
         cell.toml:3: listen: 0.0.0.0:1801 is not a loopback address, and plain HTTP is served only on loopback; add a table [tls] with ca, cert and key, or listen on 127.0.0.1 or [::1]
@@ -144,13 +178,18 @@ fn everything_that_is_wrong_with_a_cell() {
         cell.toml: rep_url: is missing, and `listen` is 0.0.0.0:1801, which is every address of this machine; expected the one at which others reach it, such as "https://10.0.0.7:1801"
         cell.toml: locket.address: is missing; in Locket a cell says that it is there, and without it nobody gives it work
         16 problems; nothing was started
-    "#]]);
+    "#]],
+    );
     refused("cell", "cell", text);
     refused("cell", "rep", text);
     let text = "cell_id = \"c\"\nrep_url = \"http://10.0.0.1:1801\"\n[tls]\nca = \"ca.crt\"\ncert = \"server.crt\"\nkey = \"client.key\"\n\
         [bbs]\nurls = [\"https://10.0.0.1:8889\"]\n[locket]\naddress = \"a:8891\"\nca = \"none.crt\"\n\
         [executor]\nkind = \"oci\"\nstacks = [\"s\"]\nrootfs = { s = \"nowhere\" }\n[timing]\npresence = \"15s\"\n";
-    check("oci", text, 3, &expect![[r#"
+    check(
+        "oci",
+        text,
+        3,
+        &expect![[r#"
         oci.toml:2: rep_url: begins with http://, but this cell serves TLS; expected https://
         oci.toml:6: tls.key: the key in client.key does not belong to the certificate in server.crt
         oci.toml:14: executor.stacks: is for kind = "process"; leave it out, or change the kind
@@ -159,7 +198,8 @@ fn everything_that_is_wrong_with_a_cell() {
         oci.toml: locket.key: is missing; ca, cert and key belong together
         oci.toml: timing.presence_ttl: 15s is not longer than `presence`, 15s, so that this cell would count as gone again and again; expected more
         7 problems; nothing was started
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -167,7 +207,11 @@ fn everything_that_is_wrong_with_a_route_emitter() {
     let text = "cell_id = \"c\"\n[bbs]\nurls = [\"http://127.0.0.1:8889\"]\n[locket]\naddress = \"a:8891\"\n\
         [nats]\nurls = [\"nats://10.0.0.1:4222\", \"http://127.0.0.1\", \"nats://u:p@127.0.0.1\"]\nuser = \"u\"\n\
         [routes]\ninternal_routes = 1\n[timing]\nsync = \"1s\"\n";
-    check("route-emitter", text, 3, &expect![[r#"
+    check(
+        "route-emitter",
+        text,
+        3,
+        &expect![[r#"
         route-emitter.toml:7: nats.urls: holds "http://127.0.0.1", which is not the address of a server; expected URLs such as "nats://127.0.0.1:4222"; user and password_file have keys of their own
         route-emitter.toml:7: nats.urls: holds a user name or a password, which would show up in logs; expected URLs such as "nats://127.0.0.1:4222"; user and password_file have keys of their own
         route-emitter.toml:7: nats.urls: "nats://10.0.0.1:4222" is plain text to another machine; expected tls://
@@ -177,7 +221,8 @@ fn everything_that_is_wrong_with_a_route_emitter() {
         route-emitter.toml: locket.ca: is missing, and cert and key too, and there is no table [tls]; Locket wants to see a certificate
         route-emitter.toml: nats.password_file: is missing; user and password_file belong together
         8 problems; nothing was started
-    "#]]);
+    "#]],
+    );
     refused("route-emitter", "route-emitter", text);
 }
 
@@ -186,7 +231,11 @@ fn everything_that_is_wrong_with_a_router() {
     let text = "listen = \"127.0.0.1:8080\"\nhealth = \"127.0.0.1:8080\"\n[tls]\ncert = \"server.crt\"\n\
         [nats]\nurls = [\"tls://10.0.0.1:4224\"]\nuser = \"u\"\npassword_file = \"none\"\n\
         [backends]\nbalance = \"random\"\nca = \"ca.crt\"\n[timing]\nprune_threshold = \"1s\"\n";
-    check("router", text, 3, &expect![[r#"
+    check(
+        "router",
+        text,
+        3,
+        &expect![[r#"
         router.toml:2: health: 127.0.0.1:8080 is also the address of `listen`; expected another port
         router.toml:6: nats.urls: begins with tls://, which needs ca, cert and key in the table [nats]
         router.toml:8: nats.password_file: cannot read none: No such file or directory (os error 2)
@@ -197,13 +246,19 @@ fn everything_that_is_wrong_with_a_router() {
         router.toml: backends.cert: is missing; ca, cert and key belong together
         router.toml: backends.key: is missing; ca, cert and key belong together
         9 problems; nothing was started
-    "#]]);
+    "#]],
+    );
     refused("router", "router", text);
-    check("router", "listen_tls = \"0.0.0.0:8443\"\n", 3, &expect![[r#"
+    check(
+        "router",
+        "listen_tls = \"0.0.0.0:8443\"\n",
+        3,
+        &expect![[r#"
         router.toml: tls: is missing; `listen_tls` needs a table [tls] with cert and key
         router.toml: nats.urls: is missing; expected the servers of the message bus, such as ["tls://10.0.0.1:4224"]
         2 problems; nothing was started
-    "#]]);
+    "#]],
+    );
 }
 
 /// Files of one program under the name of another, and files that are nobody's.
@@ -222,7 +277,8 @@ fn the_program_can_be_named() {
     let outcome = ask(&["config", "check", "a.toml", "--store", "board"]);
     expect![[r#"
         corkboard: --store is for the state server, and a.toml is for the auctioneer
-    "#]].assert_eq(&outcome.stderr);
+    "#]]
+    .assert_eq(&outcome.stderr);
 }
 
 /// The examples of programs that need no certificate can be used as they are.
