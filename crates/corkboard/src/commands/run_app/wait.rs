@@ -15,6 +15,10 @@ use crate::console::Console;
 use crate::failure::CommandError;
 
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
+/// Between two reminders of an instance that should end.
+const NUDGE_PAUSE: Duration = Duration::from_secs(2);
+/// How often cells are asked for what an app has written until one knows something.
+const LOGS_ATTEMPTS_MAX: usize = 5;
 /// Of an app that crashed.
 const LAST_LINES: usize = 10;
 const LOGS_LIMIT: Duration = Duration::from_secs(3);
@@ -151,7 +155,14 @@ impl<'a> Wait<'a> {
 
     async fn crashed(&self, index: i32, reason: &str) -> CommandError {
         let name = self.name;
-        let lines = timeout(LOGS_LIMIT, self.last_lines(index)).await.unwrap_or_default();
+        let mut lines = Vec::new();
+        for _ in 0..LOGS_ATTEMPTS_MAX {
+            lines = timeout(LOGS_LIMIT, self.last_lines(index)).await.unwrap_or_default();
+            if !lines.is_empty() {
+                break;
+            }
+            sleep(LOOK_PAUSE).await;
+        }
         let said = if lines.is_empty() {
             "It has written nothing that is known here.".to_owned()
         } else {
@@ -214,10 +225,22 @@ impl<'a> Wait<'a> {
 /// Waits until nothing of an app is left.
 pub(super) async fn until_gone(client: &Client, name: &str, limit: Duration) -> Result<(), CommandError> {
     let gone = timeout(limit, async {
-        while !rows(client, name).await?.is_empty() {
+        let mut nudged = Instant::now();
+        loop {
+            let left = rows(client, name).await?;
+            if left.is_empty() {
+                return Ok(());
+            }
+            // What was on its way to a cell when the app was forgotten would wait for the next convergence.
+            if nudged.elapsed() >= NUDGE_PAUSE {
+                nudged = Instant::now();
+                for key in left.into_iter().filter_map(|row| row.actual_lrp_key) {
+                    // It may be gone by now; the next look shows.
+                    let _ = client.retire_actual_lrp(key).await;
+                }
+            }
             sleep(LOOK_PAUSE).await;
         }
-        Ok(())
     });
     gone.await.unwrap_or_else(|_| {
         Err(CommandError::Unfinished(format!(

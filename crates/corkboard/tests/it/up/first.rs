@@ -109,7 +109,10 @@ fn a_port_that_is_taken_is_named_with_its_flag() {
     };
     let complaints: Vec<String> =
         ["--router", "--listen", "--health"].map(with).iter().map(|text| last_line(text)).collect();
-    expect![[""]].assert_eq(&complaints.join("\n"));
+    expect![[r#"
+        corkboard: the router cannot listen on ADDRESS: Address already in use (os error 98). Is another program using it? Choose another address with --router
+        corkboard: the state server cannot listen on ADDRESS for its API port: Address already in use (os error 98). Is another program using it? Choose another address with --listen
+        corkboard: the state server cannot listen on ADDRESS for its health port: Address already in use (os error 98). Is another program using it? Choose another address with --health"#]].assert_eq(&complaints.join("\n"));
 }
 
 /// The log may say more before.
