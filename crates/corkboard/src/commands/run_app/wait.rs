@@ -187,9 +187,8 @@ impl<'a> Wait<'a> {
     fn not_there(&self, limit: Duration, last: Option<Progress>) -> CommandError {
         let name = self.name;
         CommandError::Unfinished(format!(
-            "after {} s {name} is not there; the last that was seen: {}. It stays desired. See `corkboard actual-lrps -p {name}` \
+            "after {limit:?} {name} is not there; the last that was seen: {}. It stays desired. See `corkboard actual-lrps -p {name}` \
              and `corkboard logs {name}`, and wait longer with --wait-timeout",
-            limit.as_secs(),
             last.map_or_else(|| "nothing".to_owned(), |last| self.text(last))
         ))
     }
@@ -244,8 +243,7 @@ pub(super) async fn until_gone(client: &Client, name: &str, limit: Duration) -> 
     });
     gone.await.unwrap_or_else(|_| {
         Err(CommandError::Unfinished(format!(
-            "{name} is not desired any more, but after {} s some of it still runs. See `corkboard actual-lrps -p {name}`",
-            limit.as_secs()
+            "{name} is not desired any more, but after {limit:?} some of it still runs. See `corkboard actual-lrps -p {name}`"
         )))
     })
 }

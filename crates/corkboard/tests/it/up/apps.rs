@@ -64,10 +64,15 @@ fn what_cannot_run_says_why() {
     assert!(stderr.contains("The last that was written:\n  [APP] my last words\n"), "{stderr}");
     let (code, stderr) = shell(&site, &["--memory", "1000000G"], "sleep 60");
     assert_eq!(code, 5);
-    expect![[""]].assert_eq(&stderr);
+    expect![[r#"
+        corkboard: instance 0 of sad cannot be placed: insufficient resources: memory
+        It stays desired and is tried again. See which cells there are with `corkboard cells`; stop it with `corkboard stop-app sad`
+    "#]].assert_eq(&stderr);
     let (code, stderr) = shell(&site, &["--route", "sad.local", "--wait-timeout", "2s"], "sleep 60");
     assert_eq!(code, 5);
-    expect![[""]].assert_eq(&stderr);
+    expect![[r#"
+        corkboard: after 2s sad is not there; the last that was seen: sad: 1 of 1 placed, 0 healthy. It stays desired. See `corkboard actual-lrps -p sad` and `corkboard logs sad`, and wait longer with --wait-timeout
+    "#]].assert_eq(&stderr);
     site.stop_in_order();
 }
 
@@ -78,7 +83,9 @@ fn without_cells_it_waits_and_says_so() {
     let ask = |args: &[&str]| finish(program(args).env("BBS_URL", &server.flags[1]));
     let outcome = ask(&["run-app", "--name", "lone", "--wait-timeout", "500ms", "--", "/bin/sh"]);
     assert_eq!(outcome.code, 5);
-    expect![[""]].assert_eq(&outcome.stderr);
+    expect![[r#"
+        corkboard: after 500ms lone is not there; the last that was seen: lone: 0 of 1 placed, 0 healthy. It stays desired. See `corkboard actual-lrps -p lone` and `corkboard logs lone`, and wait longer with --wait-timeout
+    "#]].assert_eq(&outcome.stderr);
     let none = ask(&["run-app", "--name", "none", "--instances", "0", "--", "/bin/sh"]);
     assert_eq!(
         (none.code, none.stdout.as_str()),
@@ -88,7 +95,9 @@ fn without_cells_it_waits_and_says_so() {
     assert_eq!(ask(&["create-desired-lrp", theirs]).code, 0);
     let refused = ask(&["stop-app", "hello"]);
     assert_eq!(refused.code, 3);
-    expect![[""]].assert_eq(&refused.stderr);
+    expect![[r#"
+        corkboard: hello is somebody else's: its domain is demo, and this command is for those of corkboard-apps. Nothing was changed. `corkboard update-desired-lrp` and `corkboard delete-desired-lrp` change any
+    "#]].assert_eq(&refused.stderr);
     let refused = ask(&["run-app", "--name", "hello", "--", "/bin/sh"]);
     assert_eq!(refused.code, 3);
 }
