@@ -15,6 +15,7 @@ use crate::console::Console;
 use crate::failure::CommandError;
 
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
+const STEADY: Duration = Duration::from_secs(1);
 /// Between two reminders of an instance that should end.
 const NUDGE_PAUSE: Duration = Duration::from_secs(2);
 /// How often cells are asked for what an app has written until one knows something.
@@ -32,6 +33,8 @@ pub(super) struct Wait<'a> {
     cells: &'a CellLogs,
     name: &'a str,
     instances: i32,
+    /// How long all must have been healthy: nobody checks an app without a health check, so it must last a moment.
+    steady: Duration,
     before: BTreeMap<i32, (i32, i64)>,
 }
 
@@ -47,11 +50,12 @@ impl<'a> Wait<'a> {
         client: &'a Client,
         cells: &'a CellLogs,
         name: &'a str,
-        instances: i32,
+        (instances, is_checked): (i32, bool),
     ) -> Result<Self, CommandError> {
         let rows = rows(client, name).await?;
         let before = rows.iter().filter_map(|row| Some((index(row)?, (row.crash_count, row.since)))).collect();
-        Ok(Self { client, cells, name, instances, before })
+        let steady = if is_checked { Duration::ZERO } else { STEADY };
+        Ok(Self { client, cells, name, instances, steady, before })
     }
 
     /// Returns the router through which it was reached, if there is one.
@@ -87,7 +91,7 @@ impl<'a> Wait<'a> {
         shown: &mut Shown,
         limit: Duration,
     ) -> Result<(), CommandError> {
-        let mut last = None;
+        let (mut last, mut since) = (None, Instant::now());
         let healthy = timeout(limit, async {
             loop {
                 let rows = rows(self.client, self.name).await?;
@@ -95,7 +99,9 @@ impl<'a> Wait<'a> {
                 let progress = self.progress(&rows);
                 last = Some(progress);
                 shown.show(console, &self.text(progress))?;
-                if progress.healthy >= usize::try_from(self.instances).unwrap_or(0) {
+                if progress.healthy < usize::try_from(self.instances).unwrap_or(0) {
+                    since = Instant::now();
+                } else if self.instances == 0 || since.elapsed() >= self.steady {
                     return Ok::<(), CommandError>(());
                 }
                 sleep(LOOK_PAUSE).await;
