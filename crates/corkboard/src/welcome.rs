@@ -157,7 +157,28 @@ mod tests {
             records: "data/board".into(),
             runs_as_root: true,
         };
-        expect![[""]].assert_eq(&cluster(shell, &places));
+        expect![[r#"
+            Corkboard is up. Stop it with Ctrl-C; apps are stopped with it, and run again after the next start.
+
+              API      http://127.0.0.1:8889
+              health   http://127.0.0.1:8890
+              router   http://127.0.0.1:8080
+              cells    cell-1, cell-2
+              records  data/board
+
+            Apps run as root, and whoever can connect to this machine from itself can start one. Choose another user with --run-as.
+
+            Try, in another terminal:
+
+              corkboard run-app --route hello.local --instances 2 -- corkboard demo-app
+              curl -H 'Host: hello.local' http://127.0.0.1:8080
+              corkboard stop-app hello
+
+            and to see what happens while it happens:
+
+              corkboard lrp-events -x
+
+        "#]].assert_eq(&cluster(shell, &places));
         let elsewhere = Shell { bbs_url: Some("https://elsewhere:8889"), ..shell };
         assert!(cluster(elsewhere, &places).contains("corkboard stop-app hello --bbsURL http://127.0.0.1:8889"));
     }

@@ -135,7 +135,7 @@ mod tests {
         };
         check("--route hello.local --health-path /healthz -- /bin/app");
         check("--name hello --no-health-check --instances 0 -- /bin/app");
-        expect![[""]].assert_eq(&check("--route hello.local --route b.local/x --env A=b -- /bin/app --flag"));
+        expect![[r#"{"process_guid":"hello","domain":"corkboard-apps","rootfs":"preloaded:cflinuxfs4","instances":1,"env":[{"name":"A","value":"b"}],"action":{"run":{"path":"/bin/app","args":["--flag"],"user":"vcap","suppress_log_output":false,"volume_mounted_files":null}},"start_timeout_ms":60000,"disk_mb":1024,"memory_mb":128,"cpu_weight":0,"privileged":false,"ports":[8080],"routes":{"cf-router":[{"hostnames":["hello.local","b.local/x"],"port":8080,"route_service_url":"","isolation_segment":"","protocol":"","options":null}]},"log_source":"APP","log_guid":"hello","metrics_guid":"","annotation":"","max_pids":0,"check_definition":{"checks":[{"tcp_check":{"port":8080}}],"log_source":"HEALTH"},"metric_tags":{"source_id":{"static":"hello"}},"volume_mounted_files":null,"update_strategy":0}"#]].assert_eq(&check("--route hello.local --route b.local/x --env A=b -- /bin/app --flag"));
     }
 
     #[test]
@@ -144,8 +144,8 @@ mod tests {
         let complaint =
             |flags: &str| check_same(&known, &lrp(flags)).map_or_else(|error| error.to_string(), |()| String::new());
         assert_eq!(complaint("--route b.local --env A=secret --instances 7 -- /bin/app"), "");
-        expect![[""]].assert_eq(&complaint("--route hello.local --env A=other --memory 1G -- /bin/app -v"));
+        expect!["hello runs already, and something else than its instances and routes is different: the command or --user, --env, --memory. Nothing was changed. Stop it first with `corkboard stop-app hello`, or run the new one under another --name"].assert_eq(&complaint("--route hello.local --env A=other --memory 1G -- /bin/app -v"));
         let theirs = DesiredLrp { domain: "cf-apps".into(), ..known.clone() };
-        expect![[""]].assert_eq(&check_same(&theirs, &known).unwrap_err().to_string());
+        expect!["hello is somebody else's: its domain is cf-apps, and this command is for those of corkboard-apps. Nothing was changed. `corkboard update-desired-lrp` and `corkboard delete-desired-lrp` change any"].assert_eq(&check_same(&theirs, &known).unwrap_err().to_string());
     }
 }

@@ -15,6 +15,11 @@ use crate::console::Console;
 use crate::failure::CommandError;
 
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
+const STEADY: Duration = Duration::from_secs(1);
+/// Between two reminders of an instance that should end.
+const NUDGE_PAUSE: Duration = Duration::from_secs(2);
+/// How often cells are asked for what an app has written until one knows something.
+const LOGS_ATTEMPTS_MAX: usize = 5;
 /// Of an app that crashed.
 const LAST_LINES: usize = 10;
 const LOGS_LIMIT: Duration = Duration::from_secs(3);
@@ -28,6 +33,8 @@ pub(super) struct Wait<'a> {
     cells: &'a CellLogs,
     name: &'a str,
     instances: i32,
+    /// How long all must have been healthy: nobody checks an app without a health check, so it must last a moment.
+    steady: Duration,
     before: BTreeMap<i32, (i32, i64)>,
 }
 
@@ -43,11 +50,12 @@ impl<'a> Wait<'a> {
         client: &'a Client,
         cells: &'a CellLogs,
         name: &'a str,
-        instances: i32,
+        (instances, is_checked): (i32, bool),
     ) -> Result<Self, CommandError> {
         let rows = rows(client, name).await?;
         let before = rows.iter().filter_map(|row| Some((index(row)?, (row.crash_count, row.since)))).collect();
-        Ok(Self { client, cells, name, instances, before })
+        let steady = if is_checked { Duration::ZERO } else { STEADY };
+        Ok(Self { client, cells, name, instances, steady, before })
     }
 
     /// Returns the router through which it was reached, if there is one.
@@ -83,7 +91,7 @@ impl<'a> Wait<'a> {
         shown: &mut Shown,
         limit: Duration,
     ) -> Result<(), CommandError> {
-        let mut last = None;
+        let (mut last, mut since) = (None, Instant::now());
         let healthy = timeout(limit, async {
             loop {
                 let rows = rows(self.client, self.name).await?;
@@ -91,7 +99,9 @@ impl<'a> Wait<'a> {
                 let progress = self.progress(&rows);
                 last = Some(progress);
                 shown.show(console, &self.text(progress))?;
-                if progress.healthy >= usize::try_from(self.instances).unwrap_or(0) {
+                if progress.healthy < usize::try_from(self.instances).unwrap_or(0) {
+                    since = Instant::now();
+                } else if self.instances == 0 || since.elapsed() >= self.steady {
                     return Ok::<(), CommandError>(());
                 }
                 sleep(LOOK_PAUSE).await;
@@ -151,7 +161,14 @@ impl<'a> Wait<'a> {
 
     async fn crashed(&self, index: i32, reason: &str) -> CommandError {
         let name = self.name;
-        let lines = timeout(LOGS_LIMIT, self.last_lines(index)).await.unwrap_or_default();
+        let mut lines = Vec::new();
+        for _ in 0..LOGS_ATTEMPTS_MAX {
+            lines = timeout(LOGS_LIMIT, self.last_lines(index)).await.unwrap_or_default();
+            if !lines.is_empty() {
+                break;
+            }
+            sleep(LOOK_PAUSE).await;
+        }
         let said = if lines.is_empty() {
             "It has written nothing that is known here.".to_owned()
         } else {
@@ -176,9 +193,8 @@ impl<'a> Wait<'a> {
     fn not_there(&self, limit: Duration, last: Option<Progress>) -> CommandError {
         let name = self.name;
         CommandError::Unfinished(format!(
-            "after {} s {name} is not there; the last that was seen: {}. It stays desired. See `corkboard actual-lrps -p {name}` \
+            "after {limit:?} {name} is not there; the last that was seen: {}. It stays desired. See `corkboard actual-lrps -p {name}` \
              and `corkboard logs {name}`, and wait longer with --wait-timeout",
-            limit.as_secs(),
             last.map_or_else(|| "nothing".to_owned(), |last| self.text(last))
         ))
     }
@@ -214,15 +230,26 @@ impl<'a> Wait<'a> {
 /// Waits until nothing of an app is left.
 pub(super) async fn until_gone(client: &Client, name: &str, limit: Duration) -> Result<(), CommandError> {
     let gone = timeout(limit, async {
-        while !rows(client, name).await?.is_empty() {
+        let mut nudged = Instant::now();
+        loop {
+            let left = rows(client, name).await?;
+            if left.is_empty() {
+                return Ok(());
+            }
+            // What was on its way to a cell when the app was forgotten would wait for the next convergence.
+            if nudged.elapsed() >= NUDGE_PAUSE {
+                nudged = Instant::now();
+                for key in left.into_iter().filter_map(|row| row.actual_lrp_key) {
+                    // It may be gone by now; the next look shows.
+                    let _ = client.retire_actual_lrp(key).await;
+                }
+            }
             sleep(LOOK_PAUSE).await;
         }
-        Ok(())
     });
     gone.await.unwrap_or_else(|_| {
         Err(CommandError::Unfinished(format!(
-            "{name} is not desired any more, but after {} s some of it still runs. See `corkboard actual-lrps -p {name}`",
-            limit.as_secs()
+            "{name} is not desired any more, but after {limit:?} some of it still runs. See `corkboard actual-lrps -p {name}`"
         )))
     })
 }

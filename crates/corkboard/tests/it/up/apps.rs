@@ -3,7 +3,7 @@
 use expect_test::expect;
 
 use super::site::Site;
-use crate::program::{Outcome, Server, utf8};
+use crate::program::{Server, finish, program};
 
 #[test]
 fn an_app_is_run_scaled_and_stopped() {
@@ -29,7 +29,9 @@ fn an_app_is_run_scaled_and_stopped() {
 
     let other = site.run_hello(&["--env", "MESSAGE=two", "--memory", "64M"]);
     assert_eq!(other.code, 3);
-    expect![[""]].assert_eq(&other.stderr);
+    expect![[r#"
+        corkboard: hello runs already, and something else than its instances and routes is different: --env, --memory, the health check. Nothing was changed. Stop it first with `corkboard stop-app hello`, or run the new one under another --name
+    "#]].assert_eq(&other.stderr);
     assert!(site.call(&["domains"]).stdout.contains("corkboard-apps"));
 
     let stopped = site.call(&["stop-app", "hello"]);
@@ -37,7 +39,10 @@ fn an_app_is_run_scaled_and_stopped() {
     assert_ne!(site.get("hello.local", "/").unwrap().0, 200);
     let twice = site.call(&["stop-app", "hello"]);
     assert_eq!(twice.code, 5);
-    expect![[""]].assert_eq(&twice.stderr);
+    expect![[r#"
+        corkboard: there is no app hello; `corkboard desired-lrps -d corkboard-apps` lists those that there are
+    "#]]
+    .assert_eq(&twice.stderr);
     site.stop_in_order();
 }
 
@@ -52,13 +57,22 @@ fn what_cannot_run_says_why() {
     };
     let (code, stderr) = shell(&site, &[], "echo my last words; exit 3");
     assert_eq!(code, 5);
-    expect![[""]].assert_eq(&stderr);
+    // How often it was tried meanwhile is chance.
+    let (first, last) =
+        ("corkboard: instance 0 of sad crashed: APP: Exited with status 3\n", "`corkboard stop-app sad`\n");
+    assert!(stderr.starts_with(first) && stderr.ends_with(last), "{stderr}");
+    assert!(stderr.contains("The last that was written:\n  [APP] my last words\n"), "{stderr}");
     let (code, stderr) = shell(&site, &["--memory", "1000000G"], "sleep 60");
     assert_eq!(code, 5);
-    expect![[""]].assert_eq(&stderr);
+    expect![[r#"
+        corkboard: instance 0 of sad cannot be placed: insufficient resources: memory
+        It stays desired and is tried again. See which cells there are with `corkboard cells`; stop it with `corkboard stop-app sad`
+    "#]].assert_eq(&stderr);
     let (code, stderr) = shell(&site, &["--route", "sad.local", "--wait-timeout", "2s"], "sleep 60");
     assert_eq!(code, 5);
-    expect![[""]].assert_eq(&stderr);
+    expect![[r#"
+        corkboard: after 2s sad is not there; the last that was seen: sad: 1 of 1 placed, 0 healthy. It stays desired. See `corkboard actual-lrps -p sad` and `corkboard logs sad`, and wait longer with --wait-timeout
+    "#]].assert_eq(&stderr);
     site.stop_in_order();
 }
 
@@ -66,10 +80,12 @@ fn what_cannot_run_says_why() {
 #[test]
 fn without_cells_it_waits_and_says_so() {
     let server = Server::plain();
-    let ask = |args: &[&str]| -> Outcome { server.call(args) };
+    let ask = |args: &[&str]| finish(program(args).env("BBS_URL", &server.flags[1]));
     let outcome = ask(&["run-app", "--name", "lone", "--wait-timeout", "500ms", "--", "/bin/sh"]);
     assert_eq!(outcome.code, 5);
-    expect![[""]].assert_eq(&outcome.stderr);
+    expect![[r#"
+        corkboard: after 500ms lone is not there; the last that was seen: lone: 0 of 1 placed, 0 healthy. It stays desired. See `corkboard actual-lrps -p lone` and `corkboard logs lone`, and wait longer with --wait-timeout
+    "#]].assert_eq(&outcome.stderr);
     let none = ask(&["run-app", "--name", "none", "--instances", "0", "--", "/bin/sh"]);
     assert_eq!(
         (none.code, none.stdout.as_str()),
@@ -79,7 +95,9 @@ fn without_cells_it_waits_and_says_so() {
     assert_eq!(ask(&["create-desired-lrp", theirs]).code, 0);
     let refused = ask(&["stop-app", "hello"]);
     assert_eq!(refused.code, 3);
-    expect![[""]].assert_eq(&refused.stderr);
-    let refused = ask(&["run-app", "--name", "hello", "--", utf8(std::path::Path::new("/bin/sh"))]);
+    expect![[r#"
+        corkboard: hello is somebody else's: its domain is demo, and this command is for those of corkboard-apps. Nothing was changed. `corkboard update-desired-lrp` and `corkboard delete-desired-lrp` change any
+    "#]].assert_eq(&refused.stderr);
+    let refused = ask(&["run-app", "--name", "hello", "--", "/bin/sh"]);
     assert_eq!(refused.code, 3);
 }

@@ -109,7 +109,10 @@ fn a_port_that_is_taken_is_named_with_its_flag() {
     };
     let complaints: Vec<String> =
         ["--router", "--listen", "--health"].map(with).iter().map(|text| last_line(text)).collect();
-    expect![[""]].assert_eq(&complaints.join("\n"));
+    expect![[r#"
+        corkboard: the router cannot listen on ADDRESS: Address already in use (os error 98). Is another program using it? Choose another address with --router
+        corkboard: the state server cannot listen on ADDRESS for its API port: Address already in use (os error 98). Is another program using it? Choose another address with --listen
+        corkboard: the state server cannot listen on ADDRESS for its health port: Address already in use (os error 98). Is another program using it? Choose another address with --health"#]].assert_eq(&complaints.join("\n"));
 }
 
 /// The log may say more before.
@@ -123,9 +126,9 @@ fn a_second_one_in_the_same_place_is_refused() {
     let args = ["up", "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--router", "127.0.0.1:0"];
     let outcome = site.call(&args);
     assert_eq!(outcome.code, 5);
-    expect![[""]].assert_eq(&last_line(&outcome.stderr));
+    expect!["corkboard: another `corkboard up` uses data/board.cells; stop it first, or give this one a directory of its own with --dir"].assert_eq(&last_line(&outcome.stderr));
     let nowhere = site.call(&[&args[..], &["--dir", "no/where"]].concat());
     assert_eq!(nowhere.code, 5);
-    expect![[""]].assert_eq(&last_line(&nowhere.stderr));
+    expect!["corkboard: the folder no/where.cells for the cells cannot be used: a directory above it does not exist; create it, or choose another one with --dir"].assert_eq(&last_line(&nowhere.stderr));
     assert!(!Path::new(utf8(site.dir.path())).join("no").exists());
 }

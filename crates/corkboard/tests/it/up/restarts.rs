@@ -95,10 +95,10 @@ fn requests_in_flight_are_answered_when_it_stops() {
     assert_eq!(outcome.code, 0, "{outcome:?}");
     let router = site.router.clone();
     let slow = std::thread::spawn(move || {
-        super::site::get(router.strip_prefix("http://").unwrap(), "hello.local", "/slow?ms=2000")
+        super::site::get(router.strip_prefix("http://").unwrap(), "hello.local", "/slow?ms=4000")
     });
     let began = Instant::now();
-    while !site.call(&["logs", "hello"]).stdout.contains("answering in 2000 ms") {
+    while !site.call(&["logs", "hello"]).stdout.contains("answering in 4000 ms") {
         assert!(began.elapsed() < PATIENCE);
     }
     site.process.signal(Signal::TERM);
