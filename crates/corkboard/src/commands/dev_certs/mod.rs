@@ -6,6 +6,7 @@
 //!
 //! It is no public key infrastructure: nothing is renewed by itself and nothing can be revoked.
 
+mod expiry;
 mod files;
 mod issue;
 
