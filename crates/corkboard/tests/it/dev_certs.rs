@@ -115,7 +115,7 @@ fn nothing_that_exists_is_replaced_unless_it_is_meant() {
     let Outcome { code, stderr, .. } = run(&["dev-certs", "--out", out, "--for", "cell", "--for", "bbs"]);
     assert_eq!(code, 3);
     expect![[r#"
-        corkboard: DIR/ca.crt, DIR/ca.key, DIR/cell.crt, DIR/cell.key is there already, and a program may be using it. Nothing was written. To add certificates of an authority that is there, use --ca DIR and --for; to replace what is there, --force
+        corkboard: there already, and perhaps in use: DIR/ca.crt, DIR/ca.key, DIR/cell.crt, DIR/cell.key. Nothing was written. To add certificates of an authority that is there, use --ca DIR and --for; to replace what is there, --force
     "#]].assert_eq(&stderr.replace(out, "DIR"));
     assert_eq!(names(dir.path()), ["ca.crt", "ca.key", "cell.crt", "cell.key"]);
     assert_eq!((read("ca.crt"), read("cell.key")), before);
@@ -142,13 +142,22 @@ fn an_authority_that_does_not_fit_is_refused() {
         assert_eq!(names(out.path()), [""; 0]);
         format!("{code} {}", stderr.replace(utf8(one.path()), "DIR"))
     };
-    expect![[r#""#]].assert_eq(&add("36500"));
+    expect![[r#"
+        5 corkboard: the authority in DIR cannot be used: it ends before the new certificates would; choose fewer --days, or make a new authority. Nothing was written
+    "#]].assert_eq(&add("36500"));
     std::fs::copy(other.path().join("ca.key"), one.path().join("ca.key")).unwrap();
-    expect![[r#""#]].assert_eq(&add("365"));
+    expect![[r#"
+        5 corkboard: the authority in DIR cannot be used: what it signs is not accepted under its own certificate (invalid peer certificate: UnknownIssuer); it must be one that dev-certs made, with ca.crt and ca.key of the same time. Nothing was written
+    "#]].assert_eq(&add("365"));
     std::fs::write(one.path().join("ca.key"), "no key").unwrap();
-    expect![[r#""#]].assert_eq(&add("365"));
+    expect![[r#"
+        5 corkboard: the authority in DIR cannot be used: its key is not one in PEM. Nothing was written
+    "#]]
+    .assert_eq(&add("365"));
     std::fs::remove_file(one.path().join("ca.key")).unwrap();
-    expect![[r#""#]].assert_eq(&add("365"));
+    expect![[r#"
+        3 corkboard: cannot read DIR/ca.key: No such file or directory (os error 2). --ca wants a folder that dev-certs made
+    "#]].assert_eq(&add("365"));
 }
 
 #[test]

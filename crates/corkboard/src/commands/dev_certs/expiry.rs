@@ -33,7 +33,7 @@ fn item(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (kind, rest) = bytes.split_first()?;
     let (first, rest) = rest.split_first()?;
     let (length, rest) = match first {
-        0..0x80 => (usize::from(*first), rest),
+        0..=0x7f => (usize::from(*first), rest),
         // The length itself takes so many bytes; a certificate is far shorter than four of them could say.
         0x81..=0x84 => {
             let (length, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
