@@ -50,7 +50,33 @@ fn programs_trust_each_other_also_on_a_machine_that_came_later() {
             None => format!("{line}\n"),
         })
         .collect();
-    expect![[r#""#]].assert_eq(&masked);
+    expect![[r#"
+        A new authority is in DIR/certs/ca.crt. Its key, DIR/certs/ca.key, makes more certificates: give it to no program.
+        Certificates, valid until … UTC for localhost, 127.0.0.1, ::1, 10.0.0.5, board.example.org:
+
+          bbs.crt, bbs.key                      the state server     board.toml: [tls], [auctioneer], [cells], [locket]
+          locket.crt, locket.key                locks and presences  board.toml of corkboard locket: [tls]
+          auctioneer.crt, auctioneer.key        placement            auctioneer.toml: [tls]
+          cell.crt, cell.key                    a cell               cell.toml: [tls]
+          route-emitter.crt, route-emitter.key  routes               route-emitter.toml: [tls]
+          router.crt, router.key                the HTTP router      router.toml: [tls], [backends]
+          etcd.crt, etcd.key                    the store            etcd --cert-file, --key-file; board.toml: [store]
+          nats.crt, nats.key                    the message bus      nats-server --tlscert, --tlskey
+          operator.crt, operator.key            commands             CLIENT_CERT_FILE, CLIENT_KEY_FILE, CA_CERT_FILE
+
+        In a configuration file, for bbs:
+
+          [tls]
+          ca = "DIR/certs/ca.crt"
+          cert = "DIR/certs/bbs.crt"
+          key = "DIR/certs/bbs.key"
+
+        For commands:
+
+          export CA_CERT_FILE=DIR/certs/ca.crt CLIENT_CERT_FILE=DIR/certs/operator.crt CLIENT_KEY_FILE=DIR/certs/operator.key
+
+        One more machine: corkboard dev-certs --out OTHER --ca DIR/certs --host ITS-ADDRESS --for cell-2
+    "#]].assert_eq(&masked);
     for name in names(&certs) {
         let expected = if name.ends_with(".key") { 0o600 } else { 0o644 };
         assert_eq!(mode(&certs.join(&name)), expected, "{name}");
@@ -88,11 +114,13 @@ fn nothing_that_exists_is_replaced_unless_it_is_meant() {
 
     let Outcome { code, stderr, .. } = run(&["dev-certs", "--out", out, "--for", "cell", "--for", "bbs"]);
     assert_eq!(code, 3);
-    expect![[r#""#]].assert_eq(&stderr.replace(out, "DIR"));
+    expect![[r#"
+        corkboard: there already, and perhaps in use: DIR/ca.crt, DIR/ca.key, DIR/cell.crt, DIR/cell.key. Nothing was written. To add certificates of an authority that is there, use --ca DIR and --for; to replace what is there, --force
+    "#]].assert_eq(&stderr.replace(out, "DIR"));
     assert_eq!(names(dir.path()), ["ca.crt", "ca.key", "cell.crt", "cell.key"]);
     assert_eq!((read("ca.crt"), read("cell.key")), before);
 
-    must(&["dev-certs", "--out", out, "--ca", out, "--for", "bbs", "--days", "3650"]);
+    must(&["dev-certs", "--out", out, "--ca", out, "--for", "bbs", "--days", "3000"]);
     assert_eq!(read("ca.crt"), before.0);
     must(&["dev-certs", "--out", out, "--ca", out, "--for", "cell", "--force"]);
     assert_eq!(read("ca.crt"), before.0);
@@ -114,13 +142,22 @@ fn an_authority_that_does_not_fit_is_refused() {
         assert_eq!(names(out.path()), [""; 0]);
         format!("{code} {}", stderr.replace(utf8(one.path()), "DIR"))
     };
-    expect![[r#""#]].assert_eq(&add("36500"));
+    expect![[r#"
+        5 corkboard: the authority in DIR cannot be used: it ends before the new certificates would; choose fewer --days, or make a new authority. Nothing was written
+    "#]].assert_eq(&add("36500"));
     std::fs::copy(other.path().join("ca.key"), one.path().join("ca.key")).unwrap();
-    expect![[r#""#]].assert_eq(&add("365"));
+    expect![[r#"
+        5 corkboard: the authority in DIR cannot be used: what it signs is not accepted under its own certificate (invalid peer certificate: UnknownIssuer); it must be one that dev-certs made, with ca.crt and ca.key of the same time. Nothing was written
+    "#]].assert_eq(&add("365"));
     std::fs::write(one.path().join("ca.key"), "no key").unwrap();
-    expect![[r#""#]].assert_eq(&add("365"));
+    expect![[r#"
+        5 corkboard: the authority in DIR cannot be used: its key is not one in PEM. Nothing was written
+    "#]]
+    .assert_eq(&add("365"));
     std::fs::remove_file(one.path().join("ca.key")).unwrap();
-    expect![[r#""#]].assert_eq(&add("365"));
+    expect![[r#"
+        3 corkboard: cannot read DIR/ca.key: No such file or directory (os error 2). --ca wants a folder that dev-certs made
+    "#]].assert_eq(&add("365"));
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,10 +13,14 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 
 const COLUMNS: u16 = 80;
+/// A program that shows nothing for so long never will.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+const CHUNKS_QUEUED_MAX: usize = 64;
 
 pub(crate) struct Terminal {
     master: File,
     child: Child,
+    output: Receiver<Vec<u8>>,
     shown: Vec<u8>,
     /// How much of it was waited for already.
     met: usize,
@@ -34,7 +40,9 @@ impl Terminal {
         let child = command.stdin(side()).stdout(side()).stderr(side()).spawn().unwrap();
         // Our copies of the other side live in the command; they must go, or the output would never end.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Self { master: File::from(master), child, shown: Vec::new(), met: 0 }
+        let master = File::from(master);
+        let output = chunks(master.try_clone().unwrap());
+        Self { master, child, output, shown: Vec::new(), met: 0 }
     }
 
     /// Waits until `text` is shown, then types a line.
@@ -95,17 +103,34 @@ impl Terminal {
         (String::from_utf8(self.shown).unwrap().replace("\r\n", "\n"), code)
     }
 
-    /// Linux ends the output of a terminal that nobody holds any more with an error.
     fn read(&mut self) -> bool {
-        let mut bytes = [0; 4096];
-        match self.master.read(&mut bytes) {
-            Ok(0) | Err(_) => false,
-            Ok(count) => {
-                self.shown.extend_from_slice(&bytes[..count]);
+        match self.output.recv_timeout(SILENCE_MAX) {
+            Ok(bytes) => {
+                self.shown.extend_from_slice(&bytes);
                 true
+            }
+            Err(RecvTimeoutError::Disconnected) => false,
+            Err(RecvTimeoutError::Timeout) => {
+                let _ = self.child.kill();
+                panic!("nothing came for {SILENCE_MAX:?}; shown was:\n{}", self.shown())
             }
         }
     }
+}
+
+/// Read beside the test, so that it can stop waiting.
+fn chunks(mut master: File) -> Receiver<Vec<u8>> {
+    let (to, chunks) = sync_channel(CHUNKS_QUEUED_MAX);
+    std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        // Linux ends the output of a terminal that nobody holds any more with an error.
+        while let Ok(count @ 1..) = master.read(&mut bytes) {
+            if to.send(bytes[..count].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    chunks
 }
 
 fn size(rows: u16, columns: u16) -> Winsize {

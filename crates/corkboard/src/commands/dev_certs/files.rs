@@ -44,8 +44,8 @@ pub(super) fn write(dir: &Path, files: &[NewFile], may_replace: bool) -> Result<
         files.iter().filter(|file| file.path.exists()).map(|file| file.path.display().to_string()).collect();
     if !there.is_empty() && !may_replace {
         return Err(CommandError::Usage(format!(
-            "{} is there already, and a program may be using it. Nothing was written. To add certificates of an authority \
-             that is there, use --ca {} and --for; to replace what is there, --force",
+            "there already, and perhaps in use: {}. Nothing was written. To add certificates of an authority that is there, use \
+             --ca {} and --for; to replace what is there, --force",
             there.join(", "),
             dir.display()
         )));

@@ -20,6 +20,8 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use zeroize::Zeroizing;
 
+use super::expiry;
+
 /// Of the digest of its key, in the name of an authority.
 const NAME_BYTES: usize = 4;
 
@@ -96,6 +98,10 @@ impl Authority {
     /// As a server would, when a program comes with it: at its first moment and at its last.
     fn check(&self, new: &CertificateDer<'_>, from: Duration, until: Duration) -> Result<(), IssueError> {
         let own = CertificateDer::from_pem_slice(self.certificate.as_bytes()).map_err(|_| IssueError::Certificate)?;
+        let last = expiry::not_after(&own).ok_or(IssueError::Certificate)?;
+        if last.as_secs() < until.as_secs() {
+            return Err(IssueError::EndsSooner);
+        }
         let mut roots = RootCertStore::empty();
         roots.add(own).map_err(IssueError::Stranger)?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -106,7 +112,7 @@ impl Authority {
         // Not `from`: the authority may be a few minutes younger than that.
         let begins = from + super::BACKDATED;
         at(begins).map_err(IssueError::Stranger)?;
-        at(until).map_err(|_| IssueError::EndsSooner)?;
+        at(until).map_err(IssueError::Stranger)?;
         Ok(())
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! It is no public key infrastructure: nothing is renewed by itself and nothing can be revoked.
 
+mod expiry;
 mod files;
 mod issue;
 
@@ -28,7 +29,7 @@ pub(crate) const HELP: &str = "Examples:\n  corkboard dev-certs --out certs\n  \
     The third adds a machine: its certificates are of the same authority, and the authority's key stays where it is.\n\
     Exit codes: 0 made, 3 wrong use or a file is there already, 5 anything else; nothing was written with 3.";
 
-/// One day more than a clock that goes wrong is usually off by would be too much.
+/// The clocks of two machines differ a little.
 const BACKDATED: Duration = Duration::from_secs(3600);
 const DAY_S: u64 = 86_400;
 const DAYS_MAX: u32 = 36_500;

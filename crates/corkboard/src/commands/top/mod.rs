@@ -134,7 +134,7 @@ async fn show(
     loop {
         tokio::select! {
             biased;
-            input = screen.input() => match input? {
+            input = screen.input() => match input {
                 Input::Key(key) => {
                     if view.press(key, &picture, &summary) == Goes::Home {
                         return Ok(());

@@ -57,15 +57,14 @@ impl Screen {
         Ok(screen)
     }
 
-    pub(super) async fn input(&mut self) -> io::Result<Input> {
+    pub(super) async fn input(&mut self) -> Input {
         loop {
             match self.keys.next().await {
-                None => return Ok(Input::End),
-                Some(Err(error)) => return Err(error),
-                Some(Ok(Event::Resize(..))) => return Ok(Input::Resized),
+                None | Some(Err(_)) => return Input::End,
+                Some(Ok(Event::Resize(..))) => return Input::Resized,
                 Some(Ok(Event::Key(event))) => {
                     if let Some(key) = key(event) {
-                        return Ok(Input::Key(key));
+                        return Input::Key(key);
                     }
                 }
                 Some(Ok(_)) => {}
@@ -145,6 +144,9 @@ fn key(event: KeyEvent) -> Option<Key> {
     }
     if event.modifiers.contains(KeyModifiers::CONTROL) {
         return matches!(event.code, KeyCode::Char('c' | 'd')).then_some(Key::Quit);
+    }
+    if event.modifiers.contains(KeyModifiers::ALT) {
+        return None;
     }
     Some(match event.code {
         KeyCode::Char(c) => Key::Char(c),
