@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use api::models::{ActualLrPsRequest, ActualLrp, DesiredLrpUpdate};
-use rig::load::{self, Load};
+use rig::load::{self, Load, Sample};
 use tokio::time::Instant;
 
 use crate::account::{Allowance, Step};
@@ -20,14 +20,18 @@ use crate::{Report, Say};
 /// So many instances of the app under load are always desired, at least.
 pub(crate) const INSTANCES: usize = 4;
 const RATE_PER_S: u32 = 60;
-/// For each request. Much longer than any takes, also on a machine that is busy with other things.
-const DEADLINE: Duration = Duration::from_secs(10);
+/// Beside those, requests that take their time, so that there is always one under way to whatever goes away.
+const SLOW_RATE_PER_S: u32 = 3;
+const SLOW_PATH: &str = "/slow?ms=2500";
+const SLOW_TIME: Duration = Duration::from_millis(2_500);
+/// For each request, beside what it is told to take. Much longer than any takes, also on a machine that is busy with other things.
+const DEADLINE: Duration = Duration::from_secs(5);
 /// For each call of a probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 const DOMAIN_TTL_S: u32 = 120;
 
 pub(crate) struct Stage {
-    load: Load,
+    loads: [Load; 2],
     reads: Probe,
     writes: Probe,
     pub(crate) watch: Watch,
@@ -80,16 +84,19 @@ impl Stage {
             async move { writer.upsert_domain(apps::DOMAIN, DOMAIN_TTL_S).await.is_ok() }
         });
         let loaded = Instant::now();
-        let load = Load::start(load::Options {
-            server: world.router,
-            host: apps::FRONT_HOST.to_owned(),
-            path: "/".to_owned(),
-            rate_per_s: RATE_PER_S,
-            deadline: DEADLINE,
-            contains: apps::FRONT_MESSAGE.to_owned(),
+        let kinds = [("/", RATE_PER_S, Duration::ZERO), (SLOW_PATH, SLOW_RATE_PER_S, SLOW_TIME)];
+        let loads = kinds.map(|(path, rate_per_s, time)| {
+            Load::start(load::Options {
+                server: world.router,
+                host: apps::FRONT_HOST.to_owned(),
+                path: path.to_owned(),
+                rate_per_s,
+                deadline: DEADLINE + time,
+                contains: apps::FRONT_MESSAGE.to_owned(),
+            })
         });
         let callbacks = Callbacks::start(world.callbacks).await?;
-        Ok(Self { load, reads, writes, watch, callbacks, world, zero, loaded, steps: Vec::new(), say, visits: 0 })
+        Ok(Self { loads, reads, writes, watch, callbacks, world, zero, loaded, steps: Vec::new(), say, visits: 0 })
     }
 
     /// Does something and keeps the account of it. An error is told with the name of the step.
@@ -115,13 +122,17 @@ impl Stage {
             fewest: None,
         };
         self.measure(&mut step);
-        let judged = step.judge(&self.load.samples(), &self.watch.dips(), &self.world.fleet.incidents(), self.zero);
+        let judged = step.judge(&self.samples(), &self.watch.dips(), &self.world.fleet.incidents(), self.zero);
         (self.say)(&step.line(&judged));
         for breach in &judged.breaches {
             (self.say)(&format!("    {breach}"));
         }
         self.steps.push(step);
         outcome.with_context(|| format!("the step `{name}` could not be done"))
+    }
+
+    fn samples(&self) -> Vec<Sample> {
+        self.loads.iter().flat_map(Load::samples).collect()
     }
 
     fn measure(&self, step: &mut Step) {
@@ -133,7 +144,10 @@ impl Stage {
     /// Ends the load, and gives the whole account.
     pub(crate) async fn finish(self, outcome: anyhow::Result<()>) -> Report {
         let mut breaches: Vec<String> = outcome.err().map(|error| format!("{error:#}")).into_iter().collect();
-        let samples = self.load.finish().await;
+        let mut samples = Vec::new();
+        for load in self.loads {
+            samples.extend(load.finish().await);
+        }
         let (dips, incidents) = (self.watch.dips(), self.world.fleet.incidents());
         let mut table = vec![Step::head()];
         for step in &self.steps {

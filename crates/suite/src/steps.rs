@@ -56,11 +56,21 @@ pub(crate) async fn others(stage: &mut Stage, names: &[&str], release: Release) 
 
 /// One cell: it is evacuated, ends, and comes back as this release.
 pub(crate) async fn cell(stage: &mut Stage, name: &str, release: Release, marks: &mut Marks) -> anyhow::Result<()> {
+    let is_empty = !by_cell(stage).await?.contains_key(name);
+    if is_empty {
+        // It was evacuated before: new instances go there first.
+        stage.scale(INSTANCES + GUESTS).await?;
+    }
+    let handed_over = by_cell(stage).await?.get(name).map_or(0, Vec::len);
+    ensure!(handed_over > 0, "{name} has nothing that it could hand over");
     let world = &stage.world;
     let took = world.fleet.stop(name, EVACUATION_LIMIT).await?;
-    marks.note(format!("evacuated in {}", seconds(took)));
+    marks.note(format!("{handed_over} handed over in {}", seconds(took)));
     world.fleet.start(name, release)?;
     world.until_cells_are(&CELLS).await?;
+    if is_empty {
+        stage.scale(INSTANCES).await?;
+    }
     stage.settled().await
 }
 
