@@ -45,7 +45,11 @@ pub(crate) fn run(command: ConfigCommand) -> Result<String, Failure> {
         ConfigCommand::Check(Check { file, store, program }) => {
             if let Some(program) = subject(&file, program)?.program() {
                 if store.is_some() {
-                    let what = format!("--store is for the state server, and {} is for the {}", file.display(), program.name());
+                    let what = format!(
+                        "--store is for the state server, and {} is for the {}",
+                        file.display(),
+                        program.name()
+                    );
                     return Err(Failure::Usage(what));
                 }
                 return Ok(format!("{}: no problems\n{}", file.display(), ring::check(program, &file)?));

@@ -19,8 +19,7 @@ pub(crate) const PRESENCES_HELP: &str = "Examples:\n  corkboard presences\n  \
     corkboard presences --json | jq -r '.value | fromjson | .zone'";
 pub(crate) const CLAIM_LOCK_HELP: &str = "Examples:\n  corkboard claim-lock -k deployment -o anna -t 600\n\n\
     The lock ends by itself after that time. The same owner may claim it again, and it lasts as long once more.";
-pub(crate) const CLAIM_PRESENCE_HELP: &str =
-    "Examples:\n  corkboard claim-presence -k cell-9 -o anna -t 60 -v '{\"cell_id\":\"cell-9\"}'\n\n\
+pub(crate) const CLAIM_PRESENCE_HELP: &str = "Examples:\n  corkboard claim-presence -k cell-9 -o anna -t 60 -v '{\"cell_id\":\"cell-9\"}'\n\n\
     The state server takes every presence for a cell, and offers it work if its value says where it is.";
 pub(crate) const RELEASE_LOCK_HELP: &str = "Examples:\n  corkboard release-lock -k deployment -o anna\n\n\
     What nobody holds is given back already. The owner must be the one that `corkboard locks` shows.";
@@ -63,7 +62,14 @@ pub(crate) struct Claim {
     #[arg(short, long, default_value = "", allow_hyphen_values = true)]
     value: String,
     /// After how many seconds it ends
-    #[arg(short, long, value_name = "SECONDS", default_value = "0", hide_default_value = true, allow_hyphen_values = true)]
+    #[arg(
+        short,
+        long,
+        value_name = "SECONDS",
+        default_value = "0",
+        hide_default_value = true,
+        allow_hyphen_values = true
+    )]
     ttl: i64,
 }
 

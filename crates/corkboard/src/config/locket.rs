@@ -113,7 +113,8 @@ mod tests {
         ] {
             assert!(is_read(text), "{text}");
         }
-        let wrong = "|locket|:8891|locket:|locket:0|locket:65536|::1:8891|https://locket:8891|a@b:1|a:1,|,a:1|a:1,b|a:1 b:1";
+        let wrong =
+            "|locket|:8891|locket:|locket:0|locket:65536|::1:8891|https://locket:8891|a@b:1|a:1,|,a:1|a:1,b|a:1 b:1";
         for text in wrong.split('|') {
             assert!(!is_read(text), "{text}");
         }

@@ -30,8 +30,8 @@ use bbs::config::{Config, Encryption, KeySource, Store};
 use check::{Checked, Reader};
 pub(crate) use check::{DEFAULT_HEALTH, DEFAULT_LISTEN};
 pub(crate) use diego::Account;
-pub(crate) use locket::DEFAULT_LOCKET;
 use encryption::KeySpec;
+pub(crate) use locket::DEFAULT_LOCKET;
 pub(crate) use raw::{RawConfig, RawEncryption, RawKeys, RawMigration, RawStore};
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
@@ -201,7 +201,8 @@ fn read_keys(keys: &KeySpec, path: &Path) -> Result<Arc<Keyring>, Vec<(String, S
 /// For a server that runs: the keys that the file names now, if all of the file is right.
 fn reload_keys(path: &Path, store: Option<&Path>) -> Result<Arc<Keyring>, String> {
     let settings = File::read(path).and_then(|file| file.check(store)).map_err(|error| error.to_string())?;
-    let keys = settings.config.encryption.ok_or_else(|| format!("{} has no table [encryption] any more", path.display()))?;
+    let keys =
+        settings.config.encryption.ok_or_else(|| format!("{} has no table [encryption] any more", path.display()))?;
     Ok(keys.keyring)
 }
 

@@ -21,8 +21,7 @@ use crate::server::stop_signal;
 /// The name of the lock that all auctioneers of a cluster share, Diego's among them.
 const LOCK: &str = "auctioneer";
 const CLIENT: &str = "auctioneer";
-const DEFAULT_HEALTH: SocketAddr =
-    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9017);
+const DEFAULT_HEALTH: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9017);
 
 /// A file that was understood.
 #[derive(Debug)]
@@ -51,8 +50,7 @@ fn understand(sheet: &mut Sheet<'_>, raw: RawAuctioneer) -> Option<Plan> {
     let locket = sheet.locket(raw.locket, &tls);
     let (cells, cell_require_tls, workers) = understand_cells(sheet, raw.cells.unwrap_or_default(), &tls, &usual);
     let settings = understand_weights(sheet, raw.placement.unwrap_or_default(), usual.settings);
-    let (cell_state_timeout, communication_timeout) =
-        understand_timing(sheet, raw.timing.unwrap_or_default(), &usual);
+    let (cell_state_timeout, communication_timeout) = understand_timing(sheet, raw.timing.unwrap_or_default(), &usual);
     if has_locket && locket.is_none() {
         return None;
     }
@@ -135,7 +133,11 @@ fn weight(value: &Value) -> Result<f64, String> {
         Value::Integer(number) => i32::try_from(*number).map_or(f64::NAN, f64::from),
         other => return Err(wrong_type(other, EXPECTED)),
     };
-    if number.is_finite() && number >= 0.0 { Ok(number) } else { Err(format!("{number} is no weight; expected {EXPECTED}")) }
+    if number.is_finite() && number >= 0.0 {
+        Ok(number)
+    } else {
+        Err(format!("{number} is no weight; expected {EXPECTED}"))
+    }
 }
 
 /// From the id of this process, which is as random as the machine can make it.
@@ -171,7 +173,10 @@ pub(super) async fn run(plan: Plan) -> Result<(), Ending> {
         announce(&format!("The auctioneer listens on {}{health}.", ready.api));
     };
     let Some(options) = locket else {
-        tracing::info!(node, "there is no Locket in the configuration, so this auctioneer takes itself for the only one");
+        tracing::info!(
+            node,
+            "there is no Locket in the configuration, so this auctioneer takes itself for the only one"
+        );
         return Ok(auctioneer::run(config, bbs, AlwaysMine, stop, ready).await?);
     };
     let turns = Turns::new(&options, LOCK, &node)?;

@@ -126,7 +126,9 @@ fn understand_url(sheet: &mut Sheet<'_>, raw: Raw, listen: SocketAddr, tls: &Ide
             sheet.reader.note("rep_url", "begins with http://, but this cell serves TLS; expected https://");
         }
         Some("https") if !tls.is_given => {
-            sheet.reader.note("rep_url", "begins with https://, but this cell has no table [tls]; add one, or use http://");
+            sheet
+                .reader
+                .note("rep_url", "begins with https://, but this cell has no table [tls]; add one, or use http://");
         }
         _ => {}
     }
@@ -170,7 +172,9 @@ fn understand_room(sheet: &mut Sheet<'_>, raw: RawCapacity, dir: Option<&Path>) 
         Ok(room) => room,
         Err(error) => {
             if memory_mb.is_none() || disk_mb.is_none() {
-                let what = format!("is missing, and this machine does not tell what it has ({error}); expected memory_mb and disk_mb");
+                let what = format!(
+                    "is missing, and this machine does not tell what it has ({error}); expected memory_mb and disk_mb"
+                );
                 sheet.reader.note("capacity", what);
             }
             Room::default()
@@ -179,7 +183,12 @@ fn understand_room(sheet: &mut Sheet<'_>, raw: RawCapacity, dir: Option<&Path>) 
     Room { memory_mb: memory_mb.unwrap_or(machine.memory_mb), disk_mb: disk_mb.unwrap_or(machine.disk_mb), containers }
 }
 
-fn understand_executor(sheet: &mut Sheet<'_>, raw: RawExecutor, dir: Option<PathBuf>, total: Room) -> Option<LocalConfig> {
+fn understand_executor(
+    sheet: &mut Sheet<'_>,
+    raw: RawExecutor,
+    dir: Option<PathBuf>,
+    total: Room,
+) -> Option<LocalConfig> {
     sheet.reader.refuse_unknown("executor.", RawExecutor::KEYS, &raw.unknown);
     let shim = vec!["/proc/self/exe".to_owned(), "shim".to_owned()];
     let usual = LocalConfig::new(dir.unwrap_or_default(), total, shim);
@@ -196,16 +205,25 @@ fn understand_executor(sheet: &mut Sheet<'_>, raw: RawExecutor, dir: Option<Path
             let user = sheet.reader.optional("executor.user", raw.user, text);
             let Sandbox::Process { stacks: usual_stacks, .. } = usual.sandbox.clone() else { return None };
             if user.is_some() && !rustix::process::geteuid().is_root() {
-                sheet.reader.note("executor.user", "needs a cell that runs as root; leave it out, and apps run as the cell does");
+                sheet.reader.note(
+                    "executor.user",
+                    "needs a cell that runs as root; leave it out, and apps run as the cell does",
+                );
             }
             Sandbox::Process { stacks: stacks.unwrap_or(usual_stacks), run_as: user }
         }
         Kind::Oci => {
             for (key, value) in [("stacks", raw.stacks), ("user", raw.user)] {
-                sheet.refuse_with("executor", key, value, "is for kind = \"process\"; leave it out, or change the kind");
+                sheet.refuse_with(
+                    "executor",
+                    key,
+                    value,
+                    "is for kind = \"process\"; leave it out, or change the kind",
+                );
             }
             if raw.rootfs.is_none() {
-                let what = "is missing; expected root file systems by name, such as { cflinuxfs4 = \"/var/lib/cflinuxfs4\" }";
+                let what =
+                    "is missing; expected root file systems by name, such as { cflinuxfs4 = \"/var/lib/cflinuxfs4\" }";
                 sheet.reader.note("executor.rootfs", what);
             }
             let stacks = sheet.reader.optional("executor.rootfs", raw.rootfs, folders).unwrap_or_default();
@@ -233,7 +251,8 @@ fn cell_id(value: &Value) -> Result<CellId, String> {
 
 fn ip_address(value: &Value) -> Result<IpAddr, String> {
     let text = text(value)?;
-    text.parse().map_err(|_| format!("{text:?} is not an IP address; expected one at which others reach the containers"))
+    text.parse()
+        .map_err(|_| format!("{text:?} is not an IP address; expected one at which others reach the containers"))
 }
 
 fn ports(value: &Value) -> Result<RangeInclusive<u16>, String> {
@@ -266,7 +285,11 @@ fn megabytes(value: &Value) -> Result<i32, String> {
 /// Locket counts in seconds.
 fn whole_seconds(value: &Value) -> Result<Duration, String> {
     let time = duration(value)?;
-    if time.subsec_nanos() == 0 { Ok(time) } else { Err(format!("{time:?} is not a number of whole seconds, in which Locket counts")) }
+    if time.subsec_nanos() == 0 {
+        Ok(time)
+    } else {
+        Err(format!("{time:?} is not a number of whole seconds, in which Locket counts"))
+    }
 }
 
 impl Plan {
@@ -304,8 +327,10 @@ pub(super) async fn run(plan: Plan) -> Result<(), Ending> {
     executor.tls = tls.as_ref().map(api::client::tls::client_config).transpose()?;
     let executor = LocalExecutor::open(executor)?;
     // Only whoever has the folder may use the name in it.
-    let owner = owner(&root)
-        .map_err(|source| Ending::Process { doing: "the name of this cell in Locket cannot be kept in its folder", source })?;
+    let owner = owner(&root).map_err(|source| Ending::Process {
+        doing: "the name of this cell in Locket cannot be kept in its folder",
+        source,
+    })?;
     let presence = LocketPresence::new(api::locket::Client::new(&locket)?, config.cell_id.as_str(), &owner);
     let parts =
         Parts { bbs, executor: Arc::new(executor), presence: Arc::new(presence), clock: Arc::new(MachineClock) };

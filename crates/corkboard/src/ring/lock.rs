@@ -82,7 +82,10 @@ impl route_emitter::lock::Lock for Source {
                     Ok(()) => return Held::until(async move { drop(turn.gone().await) }),
                     // Asking again changes nothing, and ending would not either: what was registered stays so.
                     Err(why) => {
-                        tracing::error!(why, "Locket does not give this emitter a lock; it says nothing until it is restarted");
+                        tracing::error!(
+                            why,
+                            "Locket does not give this emitter a lock; it says nothing until it is restarted"
+                        );
                         std::future::pending::<()>().await;
                     }
                 }
@@ -206,8 +209,12 @@ impl Holder for Desk {
             return;
         }
         match (&waiting.trouble, &waiting.owner) {
-            (Some(trouble), _) => tracing::warn!(lock = self.key, trouble, "waiting for the lock, and Locket has trouble"),
-            (None, Some(owner)) => tracing::info!(lock = self.key, owner, "waiting for the lock, which another one has"),
+            (Some(trouble), _) => {
+                tracing::warn!(lock = self.key, trouble, "waiting for the lock, and Locket has trouble")
+            }
+            (None, Some(owner)) => {
+                tracing::info!(lock = self.key, owner, "waiting for the lock, which another one has")
+            }
             (None, None) => tracing::info!(lock = self.key, "asking Locket for the lock"),
         }
     }

@@ -79,7 +79,9 @@ fn understand_tls(sheet: &mut Sheet<'_>, raw: Option<RawServerTls>, has_port: bo
     };
     sheet.reader.refuse_unknown("tls.", RawServerTls::KEYS, &raw.unknown);
     if !has_port {
-        sheet.reader.note("listen_tls", "is missing; the table [tls] is for the port that it names, such as \"0.0.0.0:8443\"");
+        sheet
+            .reader
+            .note("listen_tls", "is missing; the table [tls] is for the port that it names, such as \"0.0.0.0:8443\"");
     }
     for (key, value) in [("tls.cert", &raw.cert), ("tls.key", &raw.key)] {
         if value.is_none() {

@@ -146,7 +146,8 @@ impl Sheet<'_> {
         let address = self.reader.optional("locket.address", raw.address, host_and_port);
         let tls = self.identity("locket", raw.ca, raw.cert, raw.key).or(tls);
         if !tls.is_given {
-            let what = "is missing, and cert and key too, and there is no table [tls]; Locket wants to see a certificate";
+            let what =
+                "is missing, and cert and key too, and there is no table [tls]; Locket wants to see a certificate";
             self.reader.note("locket.ca", what);
         }
         Some(Options { address: address?, tls: tls.files?, keepalive: None })
@@ -242,7 +243,11 @@ fn state_server(text: &str) -> Result<Url, String> {
 }
 
 fn nats_server(text: &str) -> Result<Url, String> {
-    bare(text, ["nats", "tls"], "expected URLs such as \"nats://127.0.0.1:4222\"; user and password_file have keys of their own")
+    bare(
+        text,
+        ["nats", "tls"],
+        "expected URLs such as \"nats://127.0.0.1:4222\"; user and password_file have keys of their own",
+    )
 }
 
 /// The scheme is not one of the web, so that hosts are not parsed as addresses.

@@ -70,7 +70,10 @@ async fn locks_outlive_the_process_and_presences_do_not() {
           }
         }"#]]);
     world.restart().await;
-    assert_eq!((world.held(Kind::Lock).await.as_str(), world.held(Kind::Presence).await.as_str()), ("auctioneer of a", ""));
+    assert_eq!(
+        (world.held(Kind::Lock).await.as_str(), world.held(Kind::Presence).await.as_str()),
+        ("auctioneer of a", "")
+    );
     assert_eq!(world.lock("auctioneer", "b", Kind::Lock).await, "lock-collision");
     assert_eq!(world.lock("auctioneer", "a", Kind::Lock).await, "ok");
     assert_eq!(world.lock("route_emitter", "b", Kind::Lock).await, "ok");
