@@ -88,6 +88,22 @@ impl Registry {
         }
     }
 
+    /// Of what this source said, nothing but these cells holds any more.
+    pub fn only_from(&self, source: Source, cells: &[Cell], now_ns: Nanos) {
+        let here: HashSet<&CellId> = cells.iter().map(|cell| &cell.id).collect();
+        let mut changed = false;
+        for (id, said) in self.inner().cells.iter_mut().filter(|(id, _)| !here.contains(id)) {
+            if let Some(presence) = said[source as usize].as_mut().filter(|presence| presence.expires_ns > now_ns) {
+                tracing::info!(cell = %id, "a cell is gone");
+                presence.expires_ns = now_ns;
+                changed = true;
+            }
+        }
+        if changed {
+            self.changed.notify_waiters();
+        }
+    }
+
     /// The list no longer names a cell.
     pub fn withdraw(&self, id: &CellId, now_ns: Nanos) {
         if let Some([Some(listed), _]) = self.inner().cells.get_mut(id) {

@@ -25,6 +25,14 @@ pub(crate) struct Allowance {
     pub(crate) may_end: Vec<&'static str>,
 }
 
+/// What was seen from outside, in all steps.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) dips: Vec<Dip>,
+    pub(crate) incidents: Vec<Incident>,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) name: String,
@@ -54,7 +62,8 @@ impl Step {
         self.began <= at && at < self.ended
     }
 
-    pub(crate) fn judge(&self, samples: &[Sample], dips: &[Dip], incidents: &[Incident], zero: Instant) -> Judged {
+    pub(crate) fn judge(&self, all: &[Step], seen: &Seen, zero: Instant) -> Judged {
+        let Seen { samples, dips, incidents } = seen;
         let own: Vec<&Sample> = samples.iter().filter(|sample| self.holds(sample.due)).collect();
         let failures: Vec<_> = own.iter().filter_map(|sample| Some((*sample, sample.failure.as_ref()?))).collect();
         let clock = |at: Instant| format!("{:7.1} s", (at - zero).as_secs_f64());
@@ -64,7 +73,7 @@ impl Step {
             breaches.extend(kind.into_iter().take(BREACHES_TOLD_MAX));
             breaches.extend((more > 0).then(|| format!("… and {more} more of this kind")));
         };
-        let refused = failures.iter().filter(|(sample, _)| !self.allows(sample));
+        let refused = failures.iter().filter(|(sample, _)| !all.iter().any(|step| step.allows(sample)));
         tell(
             refused
                 .map(|(sample, cause)| {
@@ -96,7 +105,7 @@ impl Step {
         }
     }
 
-    /// A request that was under way when the harm was done may fail, too.
+    /// A request that was under way when the harm was done may fail, too; it may have been due in the step before.
     fn allows(&self, sample: &Sample) -> bool {
         let Some((harm, limit)) = self.allowance.harm else { return false };
         sample.due + sample.took >= harm && sample.due <= harm + limit
@@ -153,7 +162,7 @@ mod tests {
             failure: failure.map(str::to_owned),
         };
         let samples =
-            [sample(0, Some("before")), sample(11, None), sample(12, Some("first")), sample(18, Some("last"))];
+            vec![sample(0, Some("before")), sample(11, None), sample(12, Some("first")), sample(18, Some("last"))];
         let step = Step {
             name: "a step".into(),
             began: at(10),
@@ -164,32 +173,38 @@ mod tests {
             writes_gap: Duration::from_secs(2),
             fewest: Some(3),
         };
-        let dips = [Dip { at: at(13), what: "3 of 4 instances run".into() }];
-        let incidents = [Incident { at: at(15), name: "board-1".into(), how: "exit status: 9".into() }];
-        let judged = step.judge(&samples, &dips, &incidents, zero);
+        let dips = vec![Dip { at: at(13), what: "3 of 4 instances run".into() }];
+        let incidents = vec![Incident { at: at(15), name: "board-1".into(), how: "exit status: 9".into() }];
+        let judged = step.judge(std::slice::from_ref(&step), &Seen { samples, dips, incidents }, zero);
         let text = format!("{}\n{}\n{}\n", Step::head(), step.line(&judged), judged.breaches.join("\n"));
         expected.assert_eq(&text);
     }
 
     #[test]
     fn without_an_allowance_everything_is_a_breach() {
-        check(|_| Allowance::default(), &expect![[r#"
+        check(
+            |_| Allowance::default(),
+            &expect![[r#"
             step                                              s requests failed  slowest no read no write  fewest
             a step                                         10.0        3      2      1.5     0.3     2.0       3
                12.0 s  a request failed after 1500 ms: first
                18.0 s  a request failed after 1500 ms: last
                13.0 s  3 of 4 instances run
                15.0 s  board-1 ended by itself: exit status: 9
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn an_allowance_has_an_end() {
         let harm = |zero: Instant| Some((zero + Duration::from_secs(12), Duration::from_secs(5)));
-        check(|zero| Allowance { harm: harm(zero), may_end: vec!["board"] }, &expect![[r#"
+        check(
+            |zero| Allowance { harm: harm(zero), may_end: vec!["board"] },
+            &expect![[r#"
             step                                              s requests failed  slowest no read no write  fewest
             a step                                         10.0        3      2      1.5     0.3     2.0       3  loss ended after 6.0 s, limit 5.0 s
                18.0 s  a request failed after 1500 ms: last
-        "#]]);
+        "#]],
+        );
     }
 }

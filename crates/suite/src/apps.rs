@@ -5,19 +5,52 @@ use api::models::{DesiredLrp, TaskDefinition};
 use serde_json::json;
 
 pub(crate) const DOMAIN: &str = "suite";
-/// The app under load.
-pub(crate) const FRONT: &str = "front";
-pub(crate) const FRONT_HOST: &str = "front.example";
-/// What each of its answers contains.
-pub(crate) const FRONT_MESSAGE: &str = "hello from the front";
 const PORT: u16 = 8080;
 
-/// An app of so many instances that answers at a host of its own.
-pub(crate) fn app(binary: &str, guid: &str, host: &str, message: &str, instances: usize) -> anyhow::Result<DesiredLrp> {
+/// An app that answers at a host of its own.
+#[derive(Clone, Debug)]
+pub(crate) struct App {
+    pub(crate) guid: String,
+    pub(crate) instances: usize,
+    /// How long it goes on answering when it is told to stop.
+    pub(crate) linger: &'static str,
+}
+
+impl App {
+    /// Has several instances and stops as an app should.
+    pub(crate) fn front() -> Self {
+        Self { guid: "front".into(), instances: INSTANCES, linger: "1s" }
+    }
+
+    /// Has one instance, which refuses connections from the moment on in which it is told to stop: whoever stops it before
+    /// another one runs, or sends requests to it afterwards, is noticed.
+    pub(crate) fn single() -> Self {
+        Self { guid: "single".into(), instances: 1, linger: "0ms" }
+    }
+
+    pub(crate) fn guest(visit: usize, instances: usize) -> Self {
+        Self { guid: format!("guest-{visit}"), instances, linger: "1s" }
+    }
+
+    pub(crate) fn host(&self) -> String {
+        format!("{}.example", self.guid)
+    }
+
+    /// What each of its answers contains.
+    pub(crate) fn message(&self) -> String {
+        format!("hello from {}", self.guid)
+    }
+}
+
+/// So many instances of the larger app under load are always desired, at least.
+pub(crate) const INSTANCES: usize = 4;
+
+pub(crate) fn definition(binary: &str, app: &App) -> anyhow::Result<DesiredLrp> {
+    let (guid, host, App { instances, linger, .. }) = (&app.guid, app.host(), app);
     let definition = json!({
         "process_guid": guid, "domain": DOMAIN, "rootfs": "preloaded:cflinuxfs4", "instances": instances,
         "memory_mb": 64, "disk_mb": 64, "ports": [PORT], "log_guid": guid, "start_timeout_ms": 60_000,
-        "env": [{ "name": "MESSAGE", "value": message }],
+        "env": [{ "name": "MESSAGE", "value": app.message() }, { "name": "LINGER", "value": linger }],
         "action": { "run": { "path": binary, "args": ["demo-app"], "user": "root" } },
         "check_definition": { "checks": [{ "http_check": { "port": PORT, "path": "/", "request_timeout_ms": 5_000 } }] },
         "routes": { "cf-router": [{ "hostnames": [host], "port": PORT }] },

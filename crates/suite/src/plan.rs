@@ -38,9 +38,9 @@ async fn short(stage: &mut Stage) -> anyhow::Result<()> {
     emitters(stage, Present).await?;
     start_migration(stage).await?;
     finalize_migration(stage).await?;
-    stage.step("killed: master", async |stage, marks| steps::kill_master(stage, marks).await).await?;
-    stage.step("killed: leader of etcd", async |stage, marks| steps::etcd_leader(stage, marks).await).await?;
     stage.step("killed: a machine", async |stage, marks| steps::kill_machine(stage, marks).await).await?;
+    stage.step("killed: leader of etcd", async |stage, marks| steps::etcd_leader(stage, marks).await).await?;
+    stage.step("killed: master", async |stage, marks| steps::kill_master(stage, marks).await).await?;
     look(stage).await?;
     stage.step("quiet", async |_, _| steps::quiet(QUIET).await).await
 }

@@ -5,32 +5,37 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use api::models::{ActualLrPsRequest, ActualLrp, DesiredLrpUpdate};
-use rig::load::{self, Load};
+use rig::load::{self, Load, Sample};
 use tokio::time::Instant;
 
-use crate::account::{Allowance, Step};
-use crate::apps;
+use crate::account::{Allowance, Seen, Step};
+use crate::apps::{self, App};
 use crate::callbacks::Callbacks;
 use crate::fleet::{Binaries, Release};
 use crate::probe::Probe;
-use crate::watch::Watch;
+use crate::watch::{Dip, Watch};
 use crate::world::{PATIENCE, World, until};
 use crate::{Report, Say};
 
-/// So many instances of the app under load are always desired, at least.
-pub(crate) const INSTANCES: usize = 4;
 const RATE_PER_S: u32 = 60;
-/// For each request. Much longer than any takes, also on a machine that is busy with other things.
-const DEADLINE: Duration = Duration::from_secs(10);
+/// To the app with a single instance.
+const SINGLE_RATE_PER_S: u32 = 30;
+/// Beside those, requests that take their time, so that there is always one under way to whatever goes away.
+const SLOW_RATE_PER_S: u32 = 3;
+const SLOW_PATH: &str = "/slow?ms=2500";
+const SLOW_TIME: Duration = Duration::from_millis(2_500);
+/// For each request, beside what it is told to take. Much longer than any takes, also on a machine that is busy with other things.
+const DEADLINE: Duration = Duration::from_secs(5);
 /// For each call of a probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 const DOMAIN_TTL_S: u32 = 120;
 
 pub(crate) struct Stage {
-    load: Load,
+    loads: Vec<Load>,
     reads: Probe,
     writes: Probe,
-    pub(crate) watch: Watch,
+    /// Of the larger app under load, and of the one with a single instance.
+    pub(crate) watches: [Watch; 2],
     pub(crate) callbacks: Callbacks,
     pub(crate) world: World,
     zero: Instant,
@@ -62,14 +67,21 @@ impl Stage {
         let world = World::start(folder, binaries).await?;
         say(&format!("all processes are there after {:.1} s", zero.elapsed().as_secs_f64()));
         world.client.upsert_domain(apps::DOMAIN, DOMAIN_TTL_S).await?;
+        let apps = [App::front(), App::single()];
         let binary = world.fleet.binary(Release::Present).display().to_string();
-        let front = apps::app(&binary, apps::FRONT, apps::FRONT_HOST, apps::FRONT_MESSAGE, INSTANCES)?;
-        world.client.desire_lrp(front).await?;
-        until_running(&world, apps::FRONT, INSTANCES).await?;
-        until_routed(&world, apps::FRONT_HOST, INSTANCES).await?;
+        for app in &apps {
+            world.client.desire_lrp(apps::definition(&binary, app)?).await?;
+        }
+        for app in &apps {
+            until_running(&world, &app.guid, app.instances).await?;
+            until_routed(&world, &app.host(), app.instances).await?;
+        }
         let impatient = world.impatient(PROBE_TIMEOUT);
-        let watch = Watch::start(apps::FRONT, &impatient);
-        watch.demand(INSTANCES);
+        let watches = apps.each_ref().map(|app| {
+            let watch = Watch::start(&app.guid, &impatient);
+            watch.demand(app.instances);
+            watch
+        });
         let reader = impatient.clone();
         let reads = Probe::start(move || {
             let reader = reader.clone();
@@ -80,16 +92,25 @@ impl Stage {
             async move { writer.upsert_domain(apps::DOMAIN, DOMAIN_TTL_S).await.is_ok() }
         });
         let loaded = Instant::now();
-        let load = Load::start(load::Options {
-            server: world.router,
-            host: apps::FRONT_HOST.to_owned(),
-            path: "/".to_owned(),
-            rate_per_s: RATE_PER_S,
-            deadline: DEADLINE,
-            contains: apps::FRONT_MESSAGE.to_owned(),
-        });
+        let [front, single] = &apps;
+        let kinds = [
+            (front, "/", RATE_PER_S, Duration::ZERO),
+            (front, SLOW_PATH, SLOW_RATE_PER_S, SLOW_TIME),
+            (single, "/", SINGLE_RATE_PER_S, Duration::ZERO),
+        ];
+        let load = |(app, path, rate_per_s, time): (&App, &str, u32, Duration)| {
+            Load::start(load::Options {
+                server: world.router,
+                host: app.host(),
+                path: path.to_owned(),
+                rate_per_s,
+                deadline: DEADLINE + time,
+                contains: app.message(),
+            })
+        };
+        let loads = kinds.into_iter().map(load).collect();
         let callbacks = Callbacks::start(world.callbacks).await?;
-        Ok(Self { load, reads, writes, watch, callbacks, world, zero, loaded, steps: Vec::new(), say, visits: 0 })
+        Ok(Self { loads, reads, writes, watches, callbacks, world, zero, loaded, steps: Vec::new(), say, visits: 0 })
     }
 
     /// Does something and keeps the account of it. An error is told with the name of the step.
@@ -115,60 +136,80 @@ impl Stage {
             fewest: None,
         };
         self.measure(&mut step);
-        let judged = step.judge(&self.load.samples(), &self.watch.dips(), &self.world.fleet.incidents(), self.zero);
+        self.steps.push(step);
+        let (step, seen) = (&self.steps[self.steps.len() - 1], self.seen(self.samples()));
+        let judged = step.judge(&self.steps, &seen, self.zero);
         (self.say)(&step.line(&judged));
         for breach in &judged.breaches {
             (self.say)(&format!("    {breach}"));
         }
-        self.steps.push(step);
         outcome.with_context(|| format!("the step `{name}` could not be done"))
+    }
+
+    fn seen(&self, samples: Vec<Sample>) -> Seen {
+        Seen { samples, dips: dips(&self.watches), incidents: self.world.fleet.incidents() }
+    }
+
+    fn samples(&self) -> Vec<Sample> {
+        self.loads.iter().flat_map(Load::samples).collect()
     }
 
     fn measure(&self, step: &mut Step) {
         step.reads_gap = self.reads.longest_gap(step.began, step.ended);
         step.writes_gap = self.writes.longest_gap(step.began, step.ended);
-        step.fewest = self.watch.fewest(step.began, step.ended);
+        step.fewest = self.watches[0].fewest(step.began, step.ended);
     }
 
     /// Ends the load, and gives the whole account.
     pub(crate) async fn finish(self, outcome: anyhow::Result<()>) -> Report {
         let mut breaches: Vec<String> = outcome.err().map(|error| format!("{error:#}")).into_iter().collect();
-        let samples = self.load.finish().await;
-        let (dips, incidents) = (self.watch.dips(), self.world.fleet.incidents());
+        let mut samples = Vec::new();
+        for load in self.loads {
+            samples.extend(load.finish().await);
+        }
+        let seen = Seen { samples, dips: dips(&self.watches), incidents: self.world.fleet.incidents() };
         let mut table = vec![Step::head()];
         for step in &self.steps {
-            let judged = step.judge(&samples, &dips, &incidents, self.zero);
+            let judged = step.judge(&self.steps, &seen, self.zero);
             table.push(step.line(&judged));
             breaches.extend(judged.breaches.iter().map(|breach| format!("in `{}`: {breach}", step.name)));
         }
         breaches.extend(self.world.fleet.panics());
-        let failed = samples.iter().filter(|sample| sample.failure.is_some()).count();
-        table.push(format!("{} requests, {failed} failed; {:?}", samples.len(), self.zero.elapsed()));
+        let failed = seen.samples.iter().filter(|sample| sample.failure.is_some()).count();
+        table.push(format!("{} requests, {failed} failed; {:?}", seen.samples.len(), self.zero.elapsed()));
         self.world.keep_logs();
         Report { table: table.join("\n"), breaches }
     }
 
-    /// Changes how many instances of the app under load are desired, and waits until it is so.
+    /// Changes how many instances of the larger app are desired, and waits until it is so.
     pub(crate) async fn scale(&self, instances: usize) -> anyhow::Result<()> {
+        let (front, watch) = (App::front(), &self.watches[0]);
         // Fewer are enough from the moment on in which fewer are asked for, and more only when they are there.
-        self.watch.demand(INSTANCES.min(instances));
+        watch.demand(front.instances.min(instances));
         let update = DesiredLrpUpdate { instances: Some(i32::try_from(instances)?), ..Default::default() };
-        self.world.client.update_desired_lrp(apps::FRONT, update).await?;
-        until_running(&self.world, apps::FRONT, instances).await?;
-        until_routed(&self.world, apps::FRONT_HOST, instances).await?;
-        self.watch.demand(instances);
+        self.world.client.update_desired_lrp(&front.guid, update).await?;
+        until_running(&self.world, &front.guid, instances).await?;
+        until_routed(&self.world, &front.host(), instances).await?;
+        watch.demand(instances);
         Ok(())
     }
 
-    /// Until the app under load runs as desired, nothing of it is on its way, and the router knows.
+    /// Until the apps under load run as desired, nothing of them is on its way, and the router knows.
     pub(crate) async fn settled(&self) -> anyhow::Result<()> {
-        until_running(&self.world, apps::FRONT, INSTANCES).await?;
-        until_routed(&self.world, apps::FRONT_HOST, INSTANCES).await
+        for app in [App::front(), App::single()] {
+            until_running(&self.world, &app.guid, app.instances).await?;
+            until_routed(&self.world, &app.host(), app.instances).await?;
+        }
+        Ok(())
     }
 
-    pub(crate) async fn front(&self) -> anyhow::Result<Vec<ActualLrp>> {
-        instances_of(&self.world, apps::FRONT).await
+    pub(crate) async fn instances_of(&self, app: &App) -> anyhow::Result<Vec<ActualLrp>> {
+        instances_of(&self.world, &app.guid).await
     }
+}
+
+fn dips(watches: &[Watch]) -> Vec<Dip> {
+    watches.iter().flat_map(Watch::dips).collect()
 }
 
 async fn instances_of(world: &World, guid: &str) -> anyhow::Result<Vec<ActualLrp>> {

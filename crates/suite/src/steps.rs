@@ -7,10 +7,10 @@ use anyhow::{Context as _, ensure};
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep};
 
-use crate::apps;
+use crate::apps::{self, App, INSTANCES};
 use crate::configs::PRESENCE_TTL;
 use crate::fleet::Release;
-use crate::stage::{INSTANCES, Marks, Stage, until_routed, until_running};
+use crate::stage::{Marks, Stage, until_routed, until_running};
 use crate::world::{BOARDS, CELLS, PATIENCE, until};
 
 /// For programs that have nothing to hand over.
@@ -56,11 +56,21 @@ pub(crate) async fn others(stage: &mut Stage, names: &[&str], release: Release) 
 
 /// One cell: it is evacuated, ends, and comes back as this release.
 pub(crate) async fn cell(stage: &mut Stage, name: &str, release: Release, marks: &mut Marks) -> anyhow::Result<()> {
+    let is_empty = !by_cell(stage).await?.contains_key(name);
+    if is_empty {
+        // It was evacuated before: new instances go there first.
+        stage.scale(INSTANCES + GUESTS).await?;
+    }
+    let handed_over = by_cell(stage).await?.get(name).map_or(0, Vec::len);
+    ensure!(handed_over > 0, "{name} has nothing that it could hand over");
     let world = &stage.world;
     let took = world.fleet.stop(name, EVACUATION_LIMIT).await?;
-    marks.note(format!("evacuated in {}", seconds(took)));
+    marks.note(format!("{handed_over} handed over in {}", seconds(took)));
     world.fleet.start(name, release)?;
     world.until_cells_are(&CELLS).await?;
+    if is_empty {
+        stage.scale(INSTANCES).await?;
+    }
     stage.settled().await
 }
 
@@ -78,16 +88,15 @@ pub(crate) async fn look(stage: &mut Stage, marks: &mut Marks) -> anyhow::Result
 
 async fn guest(stage: &Stage, visit: usize, marks: &mut Marks) -> anyhow::Result<()> {
     let world = &stage.world;
-    let (guid, host) = (format!("guest-{visit}"), format!("guest-{visit}.example"));
-    let binary = world.fleet.binary(Release::Present).display().to_string();
+    let (app, binary) = (App::guest(visit, GUESTS), world.fleet.binary(Release::Present).display().to_string());
     let began = Instant::now();
-    world.client.desire_lrp(apps::app(&binary, &guid, &host, "a guest", GUESTS)?).await?;
-    until_running(world, &guid, GUESTS).await?;
-    until_routed(world, &host, GUESTS).await?;
+    world.client.desire_lrp(apps::definition(&binary, &app)?).await?;
+    until_running(world, &app.guid, GUESTS).await?;
+    until_routed(world, &app.host(), GUESTS).await?;
     marks.note(format!("app {}", seconds(began.elapsed())));
-    world.client.remove_desired_lrp(&guid).await?;
-    until_running(world, &guid, 0).await?;
-    until_routed(world, &host, 0).await
+    world.client.remove_desired_lrp(&app.guid).await?;
+    until_running(world, &app.guid, 0).await?;
+    until_routed(world, &app.host(), 0).await
 }
 
 async fn task(stage: &Stage, visit: usize, marks: &mut Marks) -> anyhow::Result<()> {
@@ -155,25 +164,28 @@ pub(crate) async fn kill(stage: &mut Stage, name: &str) -> anyhow::Result<()> {
     world.until_there(name).await
 }
 
-/// Which instances run where, by cell.
+/// Which instances of the apps under load run where, by cell.
 async fn by_cell(stage: &Stage) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
     let mut cells: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for key in stage.front().await?.into_iter().filter_map(|row| row.actual_lrp_instance_key) {
+    let mut rows = stage.instances_of(&App::front()).await?;
+    rows.extend(stage.instances_of(&App::single()).await?);
+    for key in rows.into_iter().filter_map(|row| row.actual_lrp_instance_key) {
         cells.entry(key.cell_id).or_default().push(key.instance_guid);
     }
     cells.values_mut().for_each(|guids| guids.sort());
     Ok(cells)
 }
 
-async fn busiest(stage: &Stage) -> anyhow::Result<String> {
-    let cells = by_cell(stage).await?;
-    let (cell, _) = cells.into_iter().max_by_key(|(_, guids)| guids.len()).context("nothing runs")?;
-    Ok(cell)
+/// The cell whose loss is noticed: the one with the single instance.
+async fn dearest(stage: &Stage) -> anyhow::Result<String> {
+    let rows = stage.instances_of(&App::single()).await?;
+    let key = rows.into_iter().find_map(|row| row.actual_lrp_instance_key);
+    Ok(key.context("the single instance runs nowhere")?.cell_id)
 }
 
 /// The program of a cell dies, and finds its containers when it is back.
 pub(crate) async fn kill_cell(stage: &mut Stage, marks: &mut Marks) -> anyhow::Result<()> {
-    let cell = busiest(stage).await?;
+    let cell = dearest(stage).await?;
     let before = by_cell(stage).await?;
     let release = stage.world.fleet.release(&cell);
     stage.world.fleet.kill(&cell)?;
@@ -190,7 +202,7 @@ pub(crate) async fn kill_cell(stage: &mut Stage, marks: &mut Marks) -> anyhow::R
 
 /// A whole machine dies: the cell and everything on it.
 pub(crate) async fn kill_machine(stage: &mut Stage, marks: &mut Marks) -> anyhow::Result<()> {
-    let cell = busiest(stage).await?;
+    let cell = dearest(stage).await?;
     let fleet = &stage.world.fleet;
     let release = fleet.release(&cell);
     marks.allowance.harm = Some((Instant::now(), PRESENCE_TTL + LOSS_MARGIN));
@@ -205,7 +217,7 @@ pub(crate) async fn kill_machine(stage: &mut Stage, marks: &mut Marks) -> anyhow
 
 /// A whole machine stands still, and comes back when nobody expects it any more.
 pub(crate) async fn freeze_machine(stage: &mut Stage, marks: &mut Marks) -> anyhow::Result<()> {
-    let cell = busiest(stage).await?;
+    let cell = dearest(stage).await?;
     let fleet = &stage.world.fleet;
     marks.allowance.harm = Some((Instant::now(), PRESENCE_TTL + LOSS_MARGIN));
     fleet.signal_only(&cell, Signal::STOP)?;
