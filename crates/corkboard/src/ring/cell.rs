@@ -297,7 +297,6 @@ fn whole_seconds(value: &Value) -> Result<Duration, String> {
         Ok(time)
     } else {
         Err(format!("{} is not a number of whole seconds, in which Locket counts", show(time)))
-        Err(format!("{time:?} is not a number of whole seconds, in which Locket counts"))
     }
 }
 

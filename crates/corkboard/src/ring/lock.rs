@@ -93,20 +93,6 @@ impl route_emitter::lock::Lock for Source {
             let turn = self.turn();
             turn.held().await;
             Held::until(async move { drop(turn.gone().await) })
-            loop {
-                let turn = self.turn();
-                match turn.held().await {
-                    Ok(()) => return Held::until(async move { drop(turn.gone().await) }),
-                    // Asking again changes nothing, and ending would not either: what was registered stays so.
-                    Err(why) => {
-                        tracing::error!(
-                            why,
-                            "Locket does not give this emitter a lock; it says nothing until it is restarted"
-                        );
-                        std::future::pending::<()>().await;
-                    }
-                }
-            }
         })
     }
 }
@@ -211,10 +197,6 @@ impl Holder for Desk {
             }
             (None, Some(owner)) => {
                 tracing::info!(lock = self.key, owner, "waiting for the lock, which another one has");
-                tracing::warn!(lock = self.key, trouble, "waiting for the lock, and Locket has trouble")
-            }
-            (None, Some(owner)) => {
-                tracing::info!(lock = self.key, owner, "waiting for the lock, which another one has")
             }
             (None, None) => tracing::info!(lock = self.key, "asking Locket for the lock"),
         }
