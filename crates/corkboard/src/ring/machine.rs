@@ -11,7 +11,7 @@ const KB_PER_MB: u64 = 1024;
 const MB_BYTES: u64 = 1024 * 1024;
 
 /// All memory, and all of the disk that holds `dir` or the folder in which it will be.
-pub(super) fn room(dir: &Path) -> io::Result<Room> {
+pub(crate) fn room(dir: &Path) -> io::Result<Room> {
     let there = dir.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
     let disk = rustix::fs::statvfs(there)?;
     let disk_mb = disk.f_blocks.saturating_mul(disk.f_frsize) / MB_BYTES;

@@ -11,7 +11,7 @@ mod cell;
 mod ending;
 mod files;
 mod lock;
-mod machine;
+pub(crate) mod machine;
 mod raw;
 mod route_emitter;
 mod router;
