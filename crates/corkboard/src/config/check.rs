@@ -17,7 +17,7 @@ use url::Url;
 
 use super::encryption::{self, KeySpec};
 use super::raw::{Raw, RawAuctioneer, RawCallbacks, RawCells, RawConfig, RawLimits, RawMigration, RawTiming, RawTls};
-use super::values::{address, boolean, count, data_version, duration, number, rate, text, web_url, word};
+use super::values::{address, boolean, count, data_version, duration, number, rate, text, web_url, web_urls, word};
 use super::{Problem, Problems};
 use crate::data_version::NEWEST;
 use crate::reach::is_loopback;
@@ -275,23 +275,20 @@ impl Reader {
 
     fn auctioneer(&mut self, raw: RawAuctioneer, outbound: &mut Outbound) {
         self.refuse_unknown("auctioneer.", RawAuctioneer::KEYS, &raw.unknown);
-        let url = self.optional("auctioneer.url", raw.url, web_url);
+        let urls = self.optional("auctioneer.url", raw.url, web_urls).unwrap_or_default();
         let require_tls = self.or("auctioneer.require_tls", raw.require_tls, outbound.auctioneer_require_tls, boolean);
         let has_files = raw.ca.is_some();
         let tls = self.tls_files("auctioneer", raw.ca, raw.cert, raw.key);
-        match url.as_ref().map(Url::scheme) {
-            Some("https") if !has_files => {
-                self.note(
-                    "auctioneer.url",
-                    "begins with https://, which needs ca, cert and key in the table [auctioneer]",
-                );
-            }
-            Some("http") if require_tls => {
-                self.note("auctioneer.require_tls", "is true, but `url` begins with http://; expected https://");
-            }
-            _ => {}
+        let begins_with = |scheme: &str| urls.iter().any(|url| url.scheme() == scheme);
+        if begins_with("https") && !has_files {
+            let what = "begins with https://, which needs ca, cert and key in the table [auctioneer]";
+            self.note("auctioneer.url", what);
         }
-        outbound.auctioneer_url = url.as_ref().map(without_slash);
+        if begins_with("http") && require_tls {
+            self.note("auctioneer.require_tls", "is true, but `url` begins with http://; expected https://");
+        }
+        outbound.auctioneer_url =
+            (!urls.is_empty()).then(|| urls.iter().map(without_slash).collect::<Vec<_>>().join(","));
         outbound.auctioneer_require_tls = require_tls;
         outbound.auctioneer_tls = tls;
     }

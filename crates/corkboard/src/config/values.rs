@@ -54,6 +54,11 @@ pub(crate) fn web_url(value: &Value) -> Result<Url, String> {
     Ok(url)
 }
 
+/// Several URLs in one text, with commas between them.
+pub(crate) fn web_urls(value: &Value) -> Result<Vec<Url>, String> {
+    text(value)?.split(',').map(|url| web_url(&Value::String(url.trim().to_owned()))).collect()
+}
+
 pub(crate) fn boolean(value: &Value) -> Result<bool, String> {
     value.as_bool().ok_or_else(|| wrong_type(value, "true or false"))
 }
