@@ -332,7 +332,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             clap_complete::generate(shell, &mut Cli::command(), "corkboard", &mut script);
             print(&String::from_utf8_lossy(&script))
         }
-        Command::DevCerts(args) => return ended(dev_certs::dev_certs(args), nowhere()).map(ExitCode::from),
+        Command::DevCerts(args) => return ended(dev_certs::dev_certs(&args), nowhere()).map(ExitCode::from),
         Command::Version => print(concat!("corkboard ", env!("CARGO_PKG_VERSION"), "\n")),
         Command::Locks(it) => it.run(outer, variable, &one_thread()?, locks::locks),
         Command::Presences(it) => it.run(outer, variable, &one_thread()?, locks::presences),

@@ -84,14 +84,14 @@ pub(crate) struct DevCerts {
     json: JsonFlag,
 }
 
-pub(crate) fn dev_certs(args: DevCerts) -> Result<u8, CommandError> {
+pub(crate) fn dev_certs(args: &DevCerts) -> Result<u8, CommandError> {
     let mut console = Console::of_process(args.json);
     let programs = if args.programs.is_empty() {
         PROGRAMS.iter().map(|program| program.name.to_owned()).collect()
     } else {
         args.programs.clone()
     };
-    let work = Work::of(&args);
+    let work = Work::of(args);
     let mut planned = Vec::new();
     let authority = match &args.ca {
         Some(dir) => {
@@ -123,7 +123,7 @@ pub(crate) fn dev_certs(args: DevCerts) -> Result<u8, CommandError> {
         let paths: Vec<_> = planned.iter().map(|file| file.path.display().to_string()).collect();
         console.line(&json!({ "files": paths, "hosts": work.hosts, "until_s": work.until.as_secs() }).to_string())?;
     } else {
-        console.write(account(&args, &work, &programs).as_bytes())?;
+        console.write(account(args, &work, &programs).as_bytes())?;
     }
     Ok(EXIT_DONE)
 }

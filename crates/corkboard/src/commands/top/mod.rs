@@ -113,7 +113,7 @@ async fn live(source: Source, view: View, address: &str, has_colours: bool) -> R
     let mut screen = Screen::take(has_colours)?;
     let mut signals = Signals::new()?;
     // Beside the drawing, so that a long list does not hold up a key. It ends when nobody reads any more.
-    tokio::spawn(async move { source.follow(to).await });
+    tokio::spawn(async move { Box::pin(source.follow(to)).await });
     tokio::select! {
         done = show(&mut screen, updates, view, address) => done,
         () = signals.any() => Ok(()),

@@ -60,7 +60,7 @@ impl Source {
 
     async fn follow_records(&self, to: &Sender<Update>) {
         loop {
-            let ended = self.session(to).await;
+            let ended = Box::pin(self.session(to)).await;
             if matches!(ended, Outage::NoReader) || to.send(Update::Away(in_words(&ended))).await.is_err() {
                 return;
             }
@@ -78,7 +78,7 @@ impl Source {
             Ok((lrps, tasks))
         };
         match begin.await {
-            Ok((lrps, tasks)) => match self.read(lrps, tasks, to).await {
+            Ok((lrps, tasks)) => match Box::pin(self.read(lrps, tasks, to)).await {
                 Ok(never) => never,
                 Err(outage) => outage,
             },
