@@ -59,7 +59,7 @@ pub(crate) async fn cell(stage: &mut Stage, name: &str, release: Release, marks:
     let is_empty = !by_cell(stage).await?.contains_key(name);
     if is_empty {
         // It was evacuated before: new instances go there first.
-        stage.scale(INSTANCES + GUESTS).await?;
+        stage.scale(INSTANCES + CELLS.len()).await?;
     }
     let handed_over = by_cell(stage).await?.get(name).map_or(0, Vec::len);
     ensure!(handed_over > 0, "{name} has nothing that it could hand over");
