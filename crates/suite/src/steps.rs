@@ -224,6 +224,8 @@ pub(crate) async fn freeze_machine(stage: &mut Stage, marks: &mut Marks) -> anyh
     let processes = fleet.signal_containers(&cell, Signal::STOP);
     ensure!(processes > 0, "nothing of {cell} was found that could be stopped");
     until_elsewhere(stage, &cell, marks).await?;
+    // Nobody who still waits for it is helped by its coming back.
+    sleep(ABSENCE).await;
     fleet.signal_containers(&cell, Signal::CONT);
     fleet.signal_only(&cell, Signal::CONT)?;
     stage.world.until_cells_are(&CELLS).await?;
