@@ -49,7 +49,7 @@ enum Task {
     },
     /// Run a benchmark in release mode; without a name, list them
     Bench(bench::BenchArgs),
-    /// Upgrade a whole cluster under load, back and forward again, and kill what can be killed: a quarter of an hour
+    /// Upgrade a whole cluster under load, back and forward again, and kill what can be killed: five minutes
     Upgrade(upgrade::UpgradeArgs),
 }
 

@@ -7,7 +7,8 @@
 //! Times here are those of a clock that cannot be set: an hour that somebody sets the clock back is no hour of silence.
 //!
 //! Silence is treated with care. Until somebody was heard, and while everybody is silent at once, the answer is "unknown", and
-//! nothing is withdrawn: a broken presence source looks exactly like a dead platform, and believing it would make it one.
+//! nothing is withdrawn: a broken presence source looks exactly like a dead platform, and believing it would make it one. For
+//! some time after the start, a cell is missed only if this server itself has heard it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,6 +41,8 @@ const SOURCES: usize = 2;
 struct Inner {
     /// By source.
     cells: BTreeMap<CellId, [Option<Presence>; SOURCES]>,
+    /// Who was heard in the time after the start and fell silent since.
+    gone: HashSet<CellId>,
     started_ns: Nanos,
 }
 
@@ -51,7 +54,7 @@ struct Presence {
 
 impl Registry {
     pub fn new(started_ns: Nanos) -> Arc<Self> {
-        let inner = Inner { cells: BTreeMap::new(), started_ns };
+        let inner = Inner { cells: BTreeMap::new(), gone: HashSet::new(), started_ns };
         Arc::new(Self { inner: Mutex::new(inner), changed: tokio::sync::Notify::new() })
     }
 
@@ -74,10 +77,19 @@ impl Registry {
     pub fn announce_from(&self, source: Source, cells: impl IntoIterator<Item = Cell>, ttl_ns: Nanos, now_ns: Nanos) {
         let mut inner = self.inner();
         let before = inner.cells.len();
-        inner.cells.retain(|_, said| current(said, now_ns).is_some());
+        let Inner { cells: known, gone, started_ns } = &mut *inner;
+        let is_early = now_ns.saturating_sub(*started_ns) < GRACE_NS;
+        known.retain(|id, said| {
+            let is_there = current(said, now_ns).is_some();
+            if !is_there && is_early {
+                gone.insert(id.clone());
+            }
+            is_there
+        });
         let mut changed = inner.cells.len() < before;
         for cell in cells {
             let presence = Presence { expires_ns: now_ns.saturating_add(ttl_ns), cell: Arc::new(cell) };
+            inner.gone.remove(&presence.cell.id);
             let said = inner.cells.entry(presence.cell.id.clone()).or_default();
             changed |= current(said, now_ns).is_none();
             said[source as usize] = Some(presence);
@@ -133,7 +145,16 @@ impl Registry {
     /// What convergence may conclude.
     pub fn known(&self, now_ns: Nanos) -> Cells {
         let live: HashSet<_> = self.live(now_ns).into_iter().map(|cell| cell.id.clone()).collect();
-        if live.is_empty() || self.is_listening(now_ns) { Cells::Unknown } else { Cells::Live(live) }
+        if live.is_empty() {
+            return Cells::Unknown;
+        }
+        if !self.is_listening(now_ns) {
+            return Cells::Live(live);
+        }
+        let inner = self.inner();
+        let silent = inner.cells.iter().filter(|(_, said)| current(said, now_ns).is_none()).map(|(id, _)| id);
+        let gone = inner.gone.iter().chain(silent).cloned().collect();
+        Cells::Heard { live, gone }
     }
 }
 
@@ -159,7 +180,7 @@ mod tests {
         assert_eq!(registry.known(GRACE_NS * 10), Cells::Unknown, "nobody was ever heard");
 
         registry.announce(cell("a"), PRESENCE_TTL_NS, 0);
-        assert_eq!(registry.known(1), Cells::Unknown, "others may still be heard");
+        assert!(registry.known(1).is_live(&a) && !registry.known(1).is_missing(&b), "others may still be heard");
         registry.announce(cell("a"), PRESENCE_TTL_NS, GRACE_NS);
         assert!(registry.known(GRACE_NS).is_missing(&b));
         assert!(!registry.known(GRACE_NS).is_missing(&a));
@@ -169,6 +190,25 @@ mod tests {
         assert_eq!(registry.known(later), Cells::Unknown, "everybody fell silent at once");
         registry.announce(cell("b"), PRESENCE_TTL_NS, later);
         assert!(registry.known(later).is_missing(&a), "b is heard and a is not");
+    }
+
+    #[test]
+    fn soon_after_the_start_whoever_was_heard_is_missed_and_nobody_else() {
+        let registry = Registry::new(0);
+        let [a, b, c] = ["a", "b", "c"].map(|id| CellId::parse(id).unwrap());
+        registry.announce_all([cell("a"), cell("b")], 1, 0);
+        assert_eq!(registry.known(1), Cells::Unknown, "everybody fell silent at once");
+        for now_ns in [1, 2] {
+            registry.announce(cell("a"), 10, now_ns);
+            assert!(registry.known(now_ns).is_missing(&b), "at {now_ns}");
+            assert!(!registry.known(now_ns).is_missing(&a) && !registry.known(now_ns).is_missing(&c), "at {now_ns}");
+        }
+        registry.announce_all([cell("a"), cell("b")], 10, 3);
+        assert!(!registry.known(3).is_missing(&b), "it is back");
+        registry.only_from(Source::Listed, &[cell("a")], 4);
+        assert!(registry.known(4).is_missing(&b), "it is gone before its time");
+        registry.announce(cell("a"), 10, GRACE_NS);
+        assert!(registry.known(GRACE_NS).is_missing(&c), "it had the time to speak");
     }
 
     #[test]

@@ -122,7 +122,7 @@ impl Converger {
     pub async fn pass(&self) -> Result<(), WriteError> {
         let now_ns = self.clock.now_ns();
         let cells = self.registry.known(self.clock.uptime_ns());
-        if let Cells::Live(live) = &cells {
+        if let Cells::Live(live) | Cells::Heard { live, .. } = &cells {
             self.metrics.convergence.present_cells.set(live.len() as i64);
         }
         let (lrps, tasks) = tokio::join!(self.lrp_pass(&cells, now_ns), self.task_pass(&cells, now_ns));

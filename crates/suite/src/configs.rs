@@ -90,7 +90,7 @@ impl Ground {
     /// `index` counts from 0; each cell has a thousand ports of the host.
     pub(crate) fn cell(&self, name: &str, index: u16, listen: SocketAddr, admin: SocketAddr) -> String {
         let (address, ttl_s, common) = (listen.ip(), PRESENCE_TTL.as_secs(), self.common());
-        let (first, last, zone) = (20_000 + index * 1_000, 20_999 + index * 1_000, index % 2 + 1);
+        let (first, last, zone) = (20_000 + index * 1_000, 20_999 + index * 1_000, index + 1);
         format!(
             "cell_id = {name:?}\nindex = {index}\nzone = \"z{zone}\"\nlisten = \"{listen}\"\nadmin = \"{admin}\"\n\
              dir = {name:?}\n{common}\

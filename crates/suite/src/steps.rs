@@ -59,7 +59,7 @@ pub(crate) async fn cell(stage: &mut Stage, name: &str, release: Release, marks:
     let is_empty = !by_cell(stage).await?.contains_key(name);
     if is_empty {
         // It was evacuated before: new instances go there first.
-        stage.scale(INSTANCES + GUESTS).await?;
+        stage.scale(INSTANCES + CELLS.len()).await?;
     }
     let handed_over = by_cell(stage).await?.get(name).map_or(0, Vec::len);
     ensure!(handed_over > 0, "{name} has nothing that it could hand over");
@@ -224,6 +224,8 @@ pub(crate) async fn freeze_machine(stage: &mut Stage, marks: &mut Marks) -> anyh
     let processes = fleet.signal_containers(&cell, Signal::STOP);
     ensure!(processes > 0, "nothing of {cell} was found that could be stopped");
     until_elsewhere(stage, &cell, marks).await?;
+    // Nobody who still waits for it is helped by its coming back.
+    sleep(ABSENCE).await;
     fleet.signal_containers(&cell, Signal::CONT);
     fleet.signal_only(&cell, Signal::CONT)?;
     stage.world.until_cells_are(&CELLS).await?;
