@@ -20,7 +20,7 @@ use store::memory::Memory;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::assembled::Assembled;
-use crate::harness::{client, until};
+use crate::harness::until;
 use crate::samples;
 
 /// A pass looks at its clock once, when it begins.
@@ -99,10 +99,10 @@ async fn two_passes_never_run_at_once_and_any_number_of_wishes_is_one_more() {
 /// Whoever asked for a place while no cell was there need not wait until the question is old.
 #[tokio::test]
 async fn what_waits_is_auctioned_when_the_first_cell_comes() {
-    let Assembled { clock, app, mut effects, converger, api, .. } = Assembled::new().await;
-    let client = client(&format!("http://{api}"), None);
-    client.desire_lrp(samples::lrp("p", 2)).await.unwrap();
-    assert_eq!(indices(effects.recv().await), [0, 1]);
+    let mut world = Assembled::new().await;
+    world.client().desire_lrp(samples::lrp("p", 2)).await.unwrap();
+    assert_eq!(indices(world.effects.recv().await), [0, 1]);
+    let (converger, mut effects) = (world.converger, world.effects);
     let (wake, metrics) = (converger.wake.clone(), converger.metrics.clone());
     let passes = || metrics.convergence.task_runs.get();
     let (stop, stopped) = watch::channel(false);
@@ -113,7 +113,7 @@ async fn what_waits_is_auctioned_when_the_first_cell_comes() {
 
     let wire = api::models::CellPresence { cell_id: "c".into(), ..Default::default() };
     let cell = api::convert::cell_from_wire(wire).unwrap();
-    app.registry.announce(cell, bbs::cells::PRESENCE_TTL_NS, clock.uptime_ns());
+    world.app.registry.announce(cell, bbs::cells::PRESENCE_TTL_NS, world.clock.uptime_ns());
     wake.notify_one();
     let mut asked = indices(effects.recv().await);
     while asked.len() < 2 {
