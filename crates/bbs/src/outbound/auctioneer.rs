@@ -59,7 +59,8 @@ impl Auctioneer {
     pub(super) fn new(config: &config::Outbound) -> Result<Option<Self>, ConfigError> {
         let Some(texts) = &config.auctioneer_url else { return Ok(None) };
         let tls = identity(config.auctioneer_tls.as_ref(), "the auctioneer")?;
-        let places = texts.split(',').map(|text| Place::new(text.trim(), config, tls.is_some())).collect::<Result<_, _>>()?;
+        let places =
+            texts.split(',').map(|text| Place::new(text.trim(), config, tls.is_some())).collect::<Result<_, _>>()?;
         Ok(Some(Self { http: Http::new(tls, config.communication_timeout), places, last: AtomicUsize::new(0) }))
     }
 
