@@ -350,9 +350,12 @@ mod tests {
         let machine = Machine { cores: 2, processor: "P".into(), memory_bytes: 8_000_000_000, kernel: "6.1".into() };
         let text = section(&machine, &measured());
         assert!(text.starts_with(SECTION), "{text}");
-        for part in
-            ["| all 250,000 instances run", "50.0 s, 5,000 instances/s", "0.50 s", "2,500 instances/s once noticed"]
-        {
+        for part in [
+            "| all 250,000 instances run",
+            "50.0 s, 5,000 instances/s",
+            "500 ms, 1.50 s, 700 ms",
+            "2,500 instances/s once noticed",
+        ] {
             assert!(text.contains(part), "{part} is missing in {text}");
         }
         assert!(!text.contains("Others used"), "{text}");
