@@ -158,7 +158,7 @@ async fn run_and_wait(
     let command = words::command(&args.command, is_local.then_some(here))?;
     let wanted = definition::desired(&name, DOMAIN, &args, command);
     let wait = Wait::begin(client, &here.cells, &name, (args.instances, wanted.check_definition.is_some())).await?;
-    let what = desire(client, wanted).await?;
+    let what = Box::pin(desire(client, wanted)).await?;
     let plural = if args.instances == 1 { "" } else { "s" };
     console.line(&format!("{name} {what}, with {} instance{plural}", args.instances))?;
     let router = if args.instances == 0 { None } else { router };

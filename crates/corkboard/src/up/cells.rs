@@ -131,7 +131,7 @@ impl Layout {
         for entry in std::fs::read_dir(&self.folder).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
             let number = name.strip_prefix("cell-").and_then(|number| number.parse::<u16>().ok());
-            if !number.is_some_and(|number| number > self.cells) {
+            if number.is_none_or(|number| number <= self.cells) {
                 continue;
             }
             let executor = self.executor(&self.folder.join(&name), &name, Room::default(), self.ports.clone())?;

@@ -232,7 +232,7 @@ impl Running {
             metrics: Arc::new(route_emitter::metrics::Metrics::new()),
         };
         self.parts.start(EMITTER, async move {
-            route_emitter::run(config, parts, stop).await;
+            Box::pin(route_emitter::run(config, parts, stop)).await;
             Ok(())
         });
         self

@@ -72,7 +72,7 @@ fn routes(hostnames: &[String]) -> ProtoRoutes {
     let route = CfRoute { hostnames: hostnames.to_vec(), port: PORT.into(), ..CfRoute::default() };
     let routes: Vec<CfRoute> = if hostnames.is_empty() { Vec::new() } else { vec![route] };
     let value = serde_json::to_vec(&routes).unwrap_or_default();
-    ProtoRoutes { routes: [(CF_ROUTER.to_owned(), value.into())].into_iter().collect() }
+    ProtoRoutes { routes: [(CF_ROUTER.to_owned(), value)].into_iter().collect() }
 }
 
 /// Only instances and routes can be changed; everything else takes a new start.

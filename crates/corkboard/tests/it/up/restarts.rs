@@ -1,6 +1,7 @@
 //! What is desired runs after every start, however the one before ended.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 use rustix::process::{Signal, kill_process};
 
