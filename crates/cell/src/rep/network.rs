@@ -161,9 +161,7 @@ impl Network {
             let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
             traces.extend(containers.iter().map(|guid| (guid.clone(), trace.to_owned())));
         }
-        for guid in containers {
-            self.nudge(guid);
-        }
+        // They are looked at without a nudge, because to be reserved is an event; a second wish would be a second claim.
         json(StatusCode::OK, &refused)
     }
 
