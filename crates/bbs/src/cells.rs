@@ -8,7 +8,8 @@
 //!
 //! Silence is treated with care. Until somebody was heard, and while everybody is silent at once, the answer is "unknown", and
 //! nothing is withdrawn: a broken presence source looks exactly like a dead platform, and believing it would make it one. For
-//! some time after the start, a cell is missed only if this server itself has heard it.
+//! some time after the start, a cell is missed only if this server itself has heard it. And when most cells fall silent within a
+//! minute, that is doubted for a minute: it is more often a presence source that cannot keep up than a platform that dies.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +19,10 @@ use model::{Cell, CellId, Nanos};
 
 /// How long after its start the server waits for cells to be heard again before it takes silence for absence.
 pub const GRACE_NS: Nanos = 2 * PRESENCE_TTL_NS;
+/// How long it is doubted that most cells are gone.
+pub const DOUBT_NS: Nanos = 60 * model::NANOS_PER_SECOND;
+/// Fewer can be lost together for a reason, such as one machine under all of them.
+const DOUBTED_CELLS_MIN: usize = 3;
 /// How long a presence holds unless it says otherwise.
 pub const PRESENCE_TTL_NS: Nanos = 15 * model::NANOS_PER_SECOND;
 
@@ -43,6 +48,8 @@ struct Inner {
     cells: BTreeMap<CellId, [Option<Presence>; SOURCES]>,
     /// Who was heard in the time after the start and fell silent since.
     gone: HashSet<CellId>,
+    /// Who fell silent without a goodbye, and when that was noticed; for [`DOUBT_NS`].
+    fallen: BTreeMap<CellId, Nanos>,
     started_ns: Nanos,
 }
 
@@ -54,7 +61,7 @@ struct Presence {
 
 impl Registry {
     pub fn new(started_ns: Nanos) -> Arc<Self> {
-        let inner = Inner { cells: BTreeMap::new(), gone: HashSet::new(), started_ns };
+        let inner = Inner { cells: BTreeMap::new(), gone: HashSet::new(), fallen: BTreeMap::new(), started_ns };
         Arc::new(Self { inner: Mutex::new(inner), changed: tokio::sync::Notify::new() })
     }
 
@@ -77,10 +84,14 @@ impl Registry {
     pub fn announce_from(&self, source: Source, cells: impl IntoIterator<Item = Cell>, ttl_ns: Nanos, now_ns: Nanos) {
         let mut inner = self.inner();
         let before = inner.cells.len();
-        let Inner { cells: known, gone, started_ns } = &mut *inner;
+        let Inner { cells: known, gone, fallen, started_ns } = &mut *inner;
+        fallen.retain(|_, since_ns| now_ns.saturating_sub(*since_ns) < DOUBT_NS);
         let is_early = now_ns.saturating_sub(*started_ns) < GRACE_NS;
         known.retain(|id, said| {
             let is_there = current(said, now_ns).is_some();
+            if !is_there {
+                fallen.insert(id.clone(), now_ns);
+            }
             if !is_there && is_early {
                 gone.insert(id.clone());
             }
@@ -90,6 +101,7 @@ impl Registry {
         for cell in cells {
             let presence = Presence { expires_ns: now_ns.saturating_add(ttl_ns), cell: Arc::new(cell) };
             inner.gone.remove(&presence.cell.id);
+            inner.fallen.remove(&presence.cell.id);
             let said = inner.cells.entry(presence.cell.id.clone()).or_default();
             changed |= current(said, now_ns).is_none();
             said[source as usize] = Some(presence);
@@ -142,11 +154,23 @@ impl Registry {
         now_ns.saturating_sub(self.inner().started_ns) < GRACE_NS
     }
 
+    /// Whether more cells than are left have fallen silent in the last minute.
+    fn is_doubtful(&self, live: usize, now_ns: Nanos) -> bool {
+        let inner = self.inner();
+        let silent = inner.cells.values().filter(|said| current(said, now_ns).is_none()).count();
+        let recent = |since_ns: &&Nanos| now_ns.saturating_sub(**since_ns) < DOUBT_NS;
+        let fallen = silent + inner.fallen.values().filter(recent).count();
+        fallen >= DOUBTED_CELLS_MIN && fallen > live
+    }
+
     /// What convergence may conclude.
     pub fn known(&self, now_ns: Nanos) -> Cells {
         let live: HashSet<_> = self.live(now_ns).into_iter().map(|cell| cell.id.clone()).collect();
         if live.is_empty() {
             return Cells::Unknown;
+        }
+        if self.is_doubtful(live.len(), now_ns) {
+            return Cells::Heard { live, gone: HashSet::new() };
         }
         if !self.is_listening(now_ns) {
             return Cells::Live(live);
@@ -209,6 +233,33 @@ mod tests {
         assert!(registry.known(4).is_missing(&b), "it is gone before its time");
         registry.announce(cell("a"), 10, GRACE_NS);
         assert!(registry.known(GRACE_NS).is_missing(&c), "it had the time to speak");
+    }
+
+    #[test]
+    fn that_most_cells_are_gone_is_doubted_for_a_minute() {
+        let ids = |count: usize| (0..count).map(|at| format!("c{at}")).collect::<Vec<_>>();
+        let check = |there: usize, left: usize, doubted: bool| {
+            let registry = Registry::new(-GRACE_NS);
+            registry.announce_all(ids(there).iter().map(|id| cell(id)), 10, 0);
+            let lost = CellId::parse(ids(there).last().unwrap()).unwrap();
+            for now_ns in [10, 20, DOUBT_NS + 9] {
+                registry.announce_all(ids(left).iter().map(|id| cell(id)), DOUBT_NS, now_ns);
+                assert_eq!(registry.known(now_ns).is_missing(&lost), !doubted, "{left} of {there} at {now_ns}");
+            }
+            registry.announce_all(ids(left).iter().map(|id| cell(id)), 10, DOUBT_NS + 10);
+            assert!(registry.known(DOUBT_NS + 10).is_missing(&lost), "{left} of {there}: a minute is enough");
+        };
+        check(2, 1, false);
+        check(3, 1, false);
+        check(4, 1, true);
+        check(10, 5, false);
+        check(10, 4, true);
+        check(1000, 900, false);
+        let registry = Registry::new(-GRACE_NS);
+        registry.announce_all(ids(4).iter().map(|id| cell(id)), 10, 0);
+        registry.announce_all([cell("c0")], 100, 10);
+        registry.announce_all(ids(4).iter().map(|id| cell(id)), 100, 11);
+        assert!(matches!(registry.known(12), Cells::Live(live) if live.len() == 4), "they are back");
     }
 
     #[test]
