@@ -102,7 +102,7 @@ mod tests {
         let listing = listing();
         assert_eq!(
             listing.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
-            ["board", "migrate", "encrypt", "etcd", "engines"]
+            ["board", "migrate", "encrypt", "etcd", "scale", "engines"]
         );
         assert!(listing.iter().all(|(_, what)| !what.is_empty()));
     }
