@@ -1,4 +1,4 @@
-//! The repository's habits as commands: `cargo xtask test | tidy | bless | bench`.
+//! The repository's habits as commands: `cargo xtask test | tidy | bless | bench | upgrade`.
 //!
 //! What a reviewer would otherwise have to remember is a check here, and the check that runs on every submitted change is
 //! the command a contributor runs: `cargo xtask test`. This program only reads the repository, except for `bless`, which
@@ -12,6 +12,7 @@ mod install;
 mod stages;
 mod tidy;
 mod tree;
+mod upgrade;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -48,6 +49,8 @@ enum Task {
     },
     /// Run a benchmark in release mode; without a name, list them
     Bench(bench::BenchArgs),
+    /// Upgrade a whole cluster under load, back and forward again, and kill what can be killed: five minutes
+    Upgrade(upgrade::UpgradeArgs),
 }
 
 fn main() -> ExitCode {
@@ -69,6 +72,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Task::Bless { release: Some(number), .. } => bless::freeze(&root, &number),
         Task::Bless { .. } => bless::write(&root),
         Task::Bench(args) => bench::run(&root, &args),
+        Task::Upgrade(args) => upgrade::run(&root, &args),
     }
 }
 

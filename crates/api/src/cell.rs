@@ -2,6 +2,8 @@
 //!
 //! Keys are Diego's. As in [`crate::rep`], `null` is the zero value of anything and unknown keys are ignored.
 
+pub mod logs;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};

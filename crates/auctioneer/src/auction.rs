@@ -112,9 +112,11 @@ impl Auctioneer {
         };
         let decided = placing.elapsed();
         self.metrics.placed(decided);
-        self.metrics.auctions.inc();
+        self.metrics.cells.set(i64::try_from(taking_part).unwrap_or(i64::MAX));
+        self.metrics.cells_left_out.set(i64::try_from(asked - taking_part).unwrap_or(i64::MAX));
 
         failed.extend(self.commit(placed, cells, trace).await);
+        self.metrics.auctioned(begun.elapsed());
         let (lrps_failed, tasks_failed) = self.count(lrps, tasks, &failed);
         tracing::info!(
             lrps = lrps - lrps_failed, tasks = tasks - tasks_failed, lrps_failed, tasks_failed,
@@ -131,6 +133,9 @@ impl Auctioneer {
         self.metrics.tasks_failed.inc_by(tasks_failed as u64);
         self.metrics.lrps_started.inc_by((lrps - lrps_failed) as u64);
         self.metrics.tasks_started.inc_by((tasks - tasks_failed) as u64);
+        for failed in failed {
+            self.metrics.failed(&failed.reason);
+        }
         (lrps_failed, tasks_failed)
     }
 

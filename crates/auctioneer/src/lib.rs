@@ -23,4 +23,5 @@ mod server;
 
 pub use config::{Config, ConfigError, Limits, ServerTls};
 pub use lock::{AlwaysMine, Lock};
+pub use metrics::metrics_page;
 pub use server::{Ready, RunError, run};

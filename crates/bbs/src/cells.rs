@@ -7,7 +7,9 @@
 //! Times here are those of a clock that cannot be set: an hour that somebody sets the clock back is no hour of silence.
 //!
 //! Silence is treated with care. Until somebody was heard, and while everybody is silent at once, the answer is "unknown", and
-//! nothing is withdrawn: a broken presence source looks exactly like a dead platform, and believing it would make it one.
+//! nothing is withdrawn: a broken presence source looks exactly like a dead platform, and believing it would make it one. For
+//! some time after the start, a cell is missed only if this server itself has heard it. And when most cells fall silent within a
+//! minute, that is doubted for a minute: it is more often a presence source that cannot keep up than a platform that dies.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +19,10 @@ use model::{Cell, CellId, Nanos};
 
 /// How long after its start the server waits for cells to be heard again before it takes silence for absence.
 pub const GRACE_NS: Nanos = 2 * PRESENCE_TTL_NS;
+/// How long it is doubted that most cells are gone.
+pub const DOUBT_NS: Nanos = 60 * model::NANOS_PER_SECOND;
+/// Fewer can be lost together for a reason, such as one machine under all of them.
+const DOUBTED_CELLS_MIN: usize = 3;
 /// How long a presence holds unless it says otherwise.
 pub const PRESENCE_TTL_NS: Nanos = 15 * model::NANOS_PER_SECOND;
 
@@ -40,6 +46,10 @@ const SOURCES: usize = 2;
 struct Inner {
     /// By source.
     cells: BTreeMap<CellId, [Option<Presence>; SOURCES]>,
+    /// Who was heard in the time after the start and fell silent since.
+    gone: HashSet<CellId>,
+    /// Who fell silent without a goodbye, and when that was noticed; for [`DOUBT_NS`].
+    fallen: BTreeMap<CellId, Nanos>,
     started_ns: Nanos,
 }
 
@@ -51,7 +61,7 @@ struct Presence {
 
 impl Registry {
     pub fn new(started_ns: Nanos) -> Arc<Self> {
-        let inner = Inner { cells: BTreeMap::new(), started_ns };
+        let inner = Inner { cells: BTreeMap::new(), gone: HashSet::new(), fallen: BTreeMap::new(), started_ns };
         Arc::new(Self { inner: Mutex::new(inner), changed: tokio::sync::Notify::new() })
     }
 
@@ -74,15 +84,45 @@ impl Registry {
     pub fn announce_from(&self, source: Source, cells: impl IntoIterator<Item = Cell>, ttl_ns: Nanos, now_ns: Nanos) {
         let mut inner = self.inner();
         let before = inner.cells.len();
-        inner.cells.retain(|_, said| current(said, now_ns).is_some());
+        let Inner { cells: known, gone, fallen, started_ns } = &mut *inner;
+        fallen.retain(|_, since_ns| now_ns.saturating_sub(*since_ns) < DOUBT_NS);
+        let is_early = now_ns.saturating_sub(*started_ns) < GRACE_NS;
+        known.retain(|id, said| {
+            let is_there = current(said, now_ns).is_some();
+            if !is_there {
+                fallen.insert(id.clone(), now_ns);
+            }
+            if !is_there && is_early {
+                gone.insert(id.clone());
+            }
+            is_there
+        });
         let mut changed = inner.cells.len() < before;
         for cell in cells {
             let presence = Presence { expires_ns: now_ns.saturating_add(ttl_ns), cell: Arc::new(cell) };
+            inner.gone.remove(&presence.cell.id);
+            inner.fallen.remove(&presence.cell.id);
             let said = inner.cells.entry(presence.cell.id.clone()).or_default();
             changed |= current(said, now_ns).is_none();
             said[source as usize] = Some(presence);
         }
         drop(inner);
+        if changed {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Of what this source said, nothing but these cells holds any more.
+    pub fn only_from(&self, source: Source, cells: &[Cell], now_ns: Nanos) {
+        let here: HashSet<&CellId> = cells.iter().map(|cell| &cell.id).collect();
+        let mut changed = false;
+        for (id, said) in self.inner().cells.iter_mut().filter(|(id, _)| !here.contains(id)) {
+            if let Some(presence) = said[source as usize].as_mut().filter(|presence| presence.expires_ns > now_ns) {
+                tracing::info!(cell = %id, "a cell is gone");
+                presence.expires_ns = now_ns;
+                changed = true;
+            }
+        }
         if changed {
             self.changed.notify_waiters();
         }
@@ -114,10 +154,31 @@ impl Registry {
         now_ns.saturating_sub(self.inner().started_ns) < GRACE_NS
     }
 
+    /// Whether more cells than are left have fallen silent in the last minute.
+    fn is_doubtful(&self, live: usize, now_ns: Nanos) -> bool {
+        let inner = self.inner();
+        let silent = inner.cells.values().filter(|said| current(said, now_ns).is_none()).count();
+        let recent = |since_ns: &&Nanos| now_ns.saturating_sub(**since_ns) < DOUBT_NS;
+        let fallen = silent + inner.fallen.values().filter(recent).count();
+        fallen >= DOUBTED_CELLS_MIN && fallen > live
+    }
+
     /// What convergence may conclude.
     pub fn known(&self, now_ns: Nanos) -> Cells {
         let live: HashSet<_> = self.live(now_ns).into_iter().map(|cell| cell.id.clone()).collect();
-        if live.is_empty() || self.is_listening(now_ns) { Cells::Unknown } else { Cells::Live(live) }
+        if live.is_empty() {
+            return Cells::Unknown;
+        }
+        if self.is_doubtful(live.len(), now_ns) {
+            return Cells::Heard { live, gone: HashSet::new() };
+        }
+        if !self.is_listening(now_ns) {
+            return Cells::Live(live);
+        }
+        let inner = self.inner();
+        let silent = inner.cells.iter().filter(|(_, said)| current(said, now_ns).is_none()).map(|(id, _)| id);
+        let gone = inner.gone.iter().chain(silent).cloned().collect();
+        Cells::Heard { live, gone }
     }
 }
 
@@ -143,7 +204,7 @@ mod tests {
         assert_eq!(registry.known(GRACE_NS * 10), Cells::Unknown, "nobody was ever heard");
 
         registry.announce(cell("a"), PRESENCE_TTL_NS, 0);
-        assert_eq!(registry.known(1), Cells::Unknown, "others may still be heard");
+        assert!(registry.known(1).is_live(&a) && !registry.known(1).is_missing(&b), "others may still be heard");
         registry.announce(cell("a"), PRESENCE_TTL_NS, GRACE_NS);
         assert!(registry.known(GRACE_NS).is_missing(&b));
         assert!(!registry.known(GRACE_NS).is_missing(&a));
@@ -153,6 +214,52 @@ mod tests {
         assert_eq!(registry.known(later), Cells::Unknown, "everybody fell silent at once");
         registry.announce(cell("b"), PRESENCE_TTL_NS, later);
         assert!(registry.known(later).is_missing(&a), "b is heard and a is not");
+    }
+
+    #[test]
+    fn soon_after_the_start_whoever_was_heard_is_missed_and_nobody_else() {
+        let registry = Registry::new(0);
+        let [a, b, c] = ["a", "b", "c"].map(|id| CellId::parse(id).unwrap());
+        registry.announce_all([cell("a"), cell("b")], 1, 0);
+        assert_eq!(registry.known(1), Cells::Unknown, "everybody fell silent at once");
+        for now_ns in [1, 2] {
+            registry.announce(cell("a"), 10, now_ns);
+            assert!(registry.known(now_ns).is_missing(&b), "at {now_ns}");
+            assert!(!registry.known(now_ns).is_missing(&a) && !registry.known(now_ns).is_missing(&c), "at {now_ns}");
+        }
+        registry.announce_all([cell("a"), cell("b")], 10, 3);
+        assert!(!registry.known(3).is_missing(&b), "it is back");
+        registry.only_from(Source::Listed, &[cell("a")], 4);
+        assert!(registry.known(4).is_missing(&b), "it is gone before its time");
+        registry.announce(cell("a"), 10, GRACE_NS);
+        assert!(registry.known(GRACE_NS).is_missing(&c), "it had the time to speak");
+    }
+
+    #[test]
+    fn that_most_cells_are_gone_is_doubted_for_a_minute() {
+        let ids = |count: usize| (0..count).map(|at| format!("c{at}")).collect::<Vec<_>>();
+        let check = |there: usize, left: usize, doubted: bool| {
+            let registry = Registry::new(-GRACE_NS);
+            registry.announce_all(ids(there).iter().map(|id| cell(id)), 10, 0);
+            let lost = CellId::parse(ids(there).last().unwrap()).unwrap();
+            for now_ns in [10, 20, DOUBT_NS + 9] {
+                registry.announce_all(ids(left).iter().map(|id| cell(id)), DOUBT_NS, now_ns);
+                assert_eq!(registry.known(now_ns).is_missing(&lost), !doubted, "{left} of {there} at {now_ns}");
+            }
+            registry.announce_all(ids(left).iter().map(|id| cell(id)), 10, DOUBT_NS + 10);
+            assert!(registry.known(DOUBT_NS + 10).is_missing(&lost), "{left} of {there}: a minute is enough");
+        };
+        check(2, 1, false);
+        check(3, 1, false);
+        check(4, 1, true);
+        check(10, 5, false);
+        check(10, 4, true);
+        check(1000, 900, false);
+        let registry = Registry::new(-GRACE_NS);
+        registry.announce_all(ids(4).iter().map(|id| cell(id)), 10, 0);
+        registry.announce_all([cell("c0")], 100, 10);
+        registry.announce_all(ids(4).iter().map(|id| cell(id)), 100, 11);
+        assert!(matches!(registry.known(12), Cells::Live(live) if live.len() == 4), "they are back");
     }
 
     #[test]

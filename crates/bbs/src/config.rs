@@ -260,7 +260,7 @@ impl Default for Limits {
 /// Calls to the auctioneer, to cells and to whoever waits for a task.
 #[derive(Clone, Debug)]
 pub struct Outbound {
-    /// `None`: nobody places work; instances stay unclaimed until cells claim them.
+    /// `None`: nobody places work; instances stay unclaimed until cells claim them. Several have commas between them.
     pub auctioneer_url: Option<String>,
     pub auctioneer_tls: Option<TlsFiles>,
     /// Without it a failed TLS connection to the auctioneer is tried once more in plain text.

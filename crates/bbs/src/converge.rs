@@ -2,14 +2,17 @@
 //!
 //! There is one loop, so two passes never run at once. While a pass runs, any number of wake-ups ask for at most one more: they
 //! set the same flag. A timer wakes it anyway, counted from the end of the pass before.
+//!
+//! What was asked for while no cell was there has found no place, and a former master may not even have asked. So when the
+//! first cell comes, all instances that wait are auctioned again, without waiting until they are old.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::convert::desired_lrp::internal_hostnames;
 use arc_swap::ArcSwap;
-use model::Nanos;
 use model::converge::{Cells, lrps, tasks};
+use model::{ActualLrp, ActualLrpKey, ActualState, Nanos};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -42,18 +45,75 @@ pub struct Converger {
     pub guard: Arc<ArcSwap<Guard>>,
 }
 
+/// An instance that waits for a cell.
+#[derive(Debug)]
+struct Unclaimed {
+    key: ActualLrpKey,
+    since_ns: Nanos,
+}
+
+/// All that are wanted.
+fn unclaimed(board: &Board) -> Vec<Unclaimed> {
+    let mut found = Vec::new();
+    for process in lrps::State::processes(board) {
+        let wanted = process.desired.map_or(0, |desired| desired.instances);
+        for (_, slot) in process.slots.iter().filter(|(index, _)| *index < wanted) {
+            if let Some(row) = slot.ordinary.as_deref().filter(|row| row.state == ActualState::Unclaimed) {
+                found.push(Unclaimed { key: row.key.clone(), since_ns: row.since_ns });
+            }
+        }
+    }
+    found
+}
+
 impl Converger {
     /// Runs until told to stop. The first pass comes one interval after the start, when cells had time to be heard.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
+        let mut had_cells = false;
         loop {
             tokio::select! {
                 _ = stop.wait_for(|stop| *stop) => return,
                 () = tokio::time::sleep(self.timing.converge_interval) => {}
                 () = self.wake.notified() => {}
             }
+            let has_cells = !self.registry.live(self.clock.uptime_ns()).is_empty();
+            let waiting = if has_cells && !had_cells { self.waiting().await } else { Vec::new() };
+            had_cells = has_cells;
             // Stopping does not interrupt a pass: it is short, and what it has begun is better finished.
             if let Err(error) = self.pass().await {
                 tracing::warn!(%error, "a convergence pass was not finished; the next one looks again");
+            }
+            if !waiting.is_empty() {
+                self.auction(waiting).await;
+            }
+        }
+    }
+
+    async fn waiting(&self) -> Vec<Unclaimed> {
+        let board = self.board.load_full();
+        tokio::task::spawn_blocking(move || unclaimed(&board)).await.unwrap_or_default()
+    }
+
+    /// Those that are old have been auctioned by the pass before; so they are by the next one, should this fail.
+    async fn auction(&self, waiting: Vec<Unclaimed>) {
+        let board = self.board.load_full();
+        let stale_ns = self.clock.now_ns().saturating_sub(lrps::STALE_UNCLAIMED_NS);
+        let is_due = |row: &Unclaimed| {
+            let slot = board.slot(&row.key.process_guid, row.key.index);
+            let is_same = |now: &ActualLrp| now.state == ActualState::Unclaimed && now.since_ns == row.since_ns;
+            row.since_ns >= stale_ns && slot.ordinary.as_deref().is_some_and(is_same)
+        };
+        let due: Vec<_> = waiting.into_iter().filter(is_due).collect();
+        if due.is_empty() {
+            return;
+        }
+        tracing::info!(instances = due.len(), "the first cell is there; instances that wait are auctioned again");
+        let decisions: Vec<_> = due.into_iter().map(|row| lrps::Decision::AuctionAgain { key: row.key }).collect();
+        for chunk in decisions.chunks(DECISIONS_PER_COMMAND) {
+            let command = Command::ConvergeLrps(ConvergeLrps { decisions: chunk.to_vec() });
+            if let Err(error) = self.writer.submit(command, Arc::from("")).await {
+                tracing::warn!(%error, "they are auctioned when they are old");
+                return;
             }
         }
     }
@@ -62,7 +122,7 @@ impl Converger {
     pub async fn pass(&self) -> Result<(), WriteError> {
         let now_ns = self.clock.now_ns();
         let cells = self.registry.known(self.clock.uptime_ns());
-        if let Cells::Live(live) = &cells {
+        if let Cells::Live(live) | Cells::Heard { live, .. } = &cells {
             self.metrics.convergence.present_cells.set(live.len() as i64);
         }
         let (lrps, tasks) = tokio::join!(self.lrp_pass(&cells, now_ns), self.task_pass(&cells, now_ns));

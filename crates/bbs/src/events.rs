@@ -2,7 +2,8 @@
 //!
 //! The writer appends in commit order, so the events of one record always arrive in the order in which they became true.
 //! A subscriber is nothing but a position in the ring: a slow one costs no memory and slows nobody down. When the ring has
-//! moved past it, it is cut off and told so; it then reads the state anew, as it would after any disconnect.
+//! moved past it, it is cut off and told so; it then reads the state anew, as it would after any disconnect. Whoever listens to
+//! one cell has its positions in `lanes.rs`, and is not even woken for anything else.
 //!
 //! An event is known by the revision that made it true. `1042` says: everything of revision 1042 has been sent on this
 //! stream; `1042-2` says: two more events of that revision follow. A client that comes back with the last id it saw misses
@@ -20,6 +21,9 @@ use tokio::sync::watch;
 use crate::commands::Staged;
 
 mod frame;
+mod lanes;
+
+use lanes::Lanes;
 
 pub use frame::{closing_comment, gap_frame};
 
@@ -101,6 +105,7 @@ struct Ring {
     bytes: usize,
     /// The last event of each stream kind that is no longer in the ring. What left on one kind of stream is no gap on another.
     gone: [EventId; 3],
+    lanes: Lanes,
 }
 
 /// Why a subscription cannot go on.
@@ -136,7 +141,7 @@ impl Hub {
 
     pub fn with_limits(revision: u64, limits: RingLimits) -> Arc<Self> {
         let gone = [EventId { revision, remaining: 0 }; 3];
-        let ring = Ring { limits, events: VecDeque::new(), first: 0, bytes: 0, gone };
+        let ring = Ring { limits, events: VecDeque::new(), first: 0, bytes: 0, gone, lanes: Lanes::default() };
         Arc::new(Self { ring: Mutex::new(ring), end: watch::Sender::new(Some(0)), newest: revision.into() })
     }
 
@@ -157,7 +162,9 @@ impl Hub {
             for announcement in announced {
                 ring.push(Arc::new(announcement));
             }
-            ring.first + ring.events.len() as u64
+            let end = ring.end();
+            ring.lanes.wake(end);
+            end
         };
         self.end.send_if_modified(|known| match known {
             Some(known) => {
@@ -171,10 +178,12 @@ impl Hub {
     /// Ends all streams.
     pub fn close(&self) {
         self.end.send_replace(None);
+        // After that nobody gets a lane any more.
+        self.ring().lanes.close();
     }
 
     pub fn subscribers(&self) -> usize {
-        self.end.receiver_count()
+        self.end.receiver_count() + self.ring().lanes.listeners()
     }
 
     /// A subscription to what is announced from now on, or from where the client left off.
@@ -185,10 +194,11 @@ impl Hub {
         cell: Option<CellId>,
         resume: Option<EventId>,
     ) -> Option<(Subscription, Option<Gap>)> {
-        let mut end = self.end.subscribe();
-        end.borrow_and_update().as_ref()?;
-        let ring = self.ring();
-        let after_last = ring.first + ring.events.len() as u64;
+        // Tasks are everybody's.
+        let cell = cell.filter(|_| kind != Kind::Task);
+        let mut ring = self.ring();
+        self.end.borrow().as_ref()?;
+        let after_last = ring.end();
         let newest = self.newest.load(std::sync::atomic::Ordering::Acquire);
         let (next, gap) = match resume {
             None => (after_last, None),
@@ -202,13 +212,39 @@ impl Hub {
                 (ring.first + seen as u64, None)
             }
         };
+        let end = match &cell {
+            Some(cell) => ring.listen(cell, next),
+            None => self.end.subscribe(),
+        };
         drop(ring);
         Some((Subscription { hub: self.clone(), end, next, kind, shape, cell }, gap))
     }
 }
 
 impl Ring {
+    /// The position behind the last event.
+    fn end(&self) -> u64 {
+        self.first + self.events.len() as u64
+    }
+
+    fn get(&self, at: u64) -> Option<&Arc<Announcement>> {
+        self.events.get(usize::try_from(at.checked_sub(self.first)?).ok()?)
+    }
+
+    fn listen(&mut self, cell: &CellId, next: u64) -> watch::Receiver<Option<u64>> {
+        let (end, mut lanes) = (self.end(), std::mem::take(&mut self.lanes));
+        let woken = lanes.listen(cell, (next, end), |part| part.filter(|at| self.is_about(*at, cell)).collect());
+        self.lanes = lanes;
+        woken
+    }
+
+    fn is_about(&self, at: u64, cell: &CellId) -> bool {
+        let is_for = |event: &Arc<Announcement>, kind| event.is_for(kind, Some(cell));
+        self.get(at).is_some_and(|event| is_for(event, Kind::Group) || is_for(event, Kind::Instance))
+    }
+
     fn push(&mut self, announcement: Arc<Announcement>) {
+        self.lanes.add(self.end(), &announcement.event, self.first);
         self.bytes += announcement.weight();
         self.events.push_back(announcement);
         while self.events.len() > self.limits.events_max || self.bytes > self.limits.bytes_max {
@@ -321,17 +357,31 @@ impl Subscription {
     }
 
     fn take(&mut self) -> Result<Vec<Arc<Announcement>>, Ended> {
-        let ring = self.hub.ring();
-        let Some(mut at) = self.next.checked_sub(ring.first) else { return Err(Ended::FellBehind) };
+        let mut ring = self.hub.ring();
         let mut batch = Vec::new();
-        while batch.len() < BATCH_EVENTS_MAX {
-            let Some(event) = usize::try_from(at).ok().and_then(|at| ring.events.get(at)) else { break };
-            if event.is_for(self.kind, self.cell.as_ref()) {
+        if let Some(cell) = &self.cell {
+            let Ring { lanes, first, events, .. } = &mut *ring;
+            for at in lanes.after(cell, self.next, *first)? {
+                let event = usize::try_from(at - *first).ok().and_then(|at| events.get(at));
+                batch.extend(event.filter(|event| event.is_for(self.kind, Some(cell))).cloned());
+                self.next = at + 1;
+                if batch.len() == BATCH_EVENTS_MAX {
+                    break;
+                }
+            }
+            return Ok(batch);
+        }
+        if self.next < ring.first {
+            return Err(Ended::FellBehind);
+        }
+        while batch.len() < BATCH_EVENTS_MAX
+            && let Some(event) = ring.get(self.next)
+        {
+            if event.is_for(self.kind, None) {
                 batch.push(event.clone());
             }
-            at += 1;
+            self.next += 1;
         }
-        self.next = ring.first + at;
         Ok(batch)
     }
 }

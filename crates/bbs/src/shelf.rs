@@ -39,7 +39,7 @@ impl Shelf {
         Self { store }
     }
 
-    /// Takes a key for its owner, or keeps it for them. A time limit beyond [`TTL_MAX`] is cut to it.
+    /// Takes a key for its owner, or keeps it for them. A time limit beyond [`TTL_MAX`], a hundred years, is cut to it.
     pub async fn take(&self, resource: &Resource, ttl: Duration) -> Result<Outcome, StoreError> {
         let kind = match resource.kind {
             Kind::Lock => LOCK,
@@ -80,9 +80,9 @@ impl Shelf {
 
 /// What is none of ours is passed over.
 fn read(held: Held) -> Option<Resource> {
-    let kind = match held.value.first()? {
-        &LOCK => Kind::Lock,
-        &PRESENCE => Kind::Presence,
+    let kind = match *held.value.first()? {
+        LOCK => Kind::Lock,
+        PRESENCE => Kind::Presence,
         _ => return None,
     };
     let key = held.key.strip_prefix(PREFIX)?.to_owned();

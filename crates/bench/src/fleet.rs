@@ -8,7 +8,7 @@
 
 use api::models::{
     ActualLrPsRequest, ActualLrpInstanceKey, ActualLrpInternalRoute, ActualLrpKey, ActualLrpNetInfo,
-    ClaimActualLrpRequest, CrashActualLrpRequest, DesireLrpRequest, DesireTaskRequest, DesiredLrPsRequest,
+    ClaimActualLrpRequest, CrashActualLrpRequest, DesireLrpRequest, DesireTaskRequest, DesiredLrPsRequest, DesiredLrp,
     DesiredLrpByProcessGuidRequest, PortMapping, StartActualLrpRequest, StartTaskRequest, TasksRequest,
     UpsertDomainRequest,
 };
@@ -63,8 +63,7 @@ impl Fleet {
 
     pub fn desire(&self, lrp: u64) -> Bytes {
         let instances = if lrp % 4 == 3 { 2 } else { 1 };
-        let desired_lrp = Some(desired::lrp(lrp, &process_guid(lrp), instances));
-        encode(&DesireLrpRequest { desired_lrp })
+        encode(&DesireLrpRequest { desired_lrp: Some(desired(lrp, instances)) })
     }
 
     pub fn desire_task(&self, task: u64) -> Bytes {
@@ -136,6 +135,11 @@ impl Instance {
             error_message: "APP/PROC/WEB: Exited with status 137 (out of memory)".into(),
         })
     }
+}
+
+/// An LRP of the fleet with as many instances as somebody else wants.
+pub fn desired(lrp: u64, instances: i32) -> DesiredLrp {
+    desired::lrp(lrp, &process_guid(lrp), instances)
 }
 
 /// An application guid and a version guid, as Cloud Controller joins them.

@@ -5,7 +5,7 @@
 //!
 //! Start with [`fleet`] for what the data looks like, [`load`] for what is done with it, and [`board`] for how the
 //! report is written; [`migrate`] measures what an upgrade costs, [`encrypt`] what encryption does and another key, [`etcd`]
-//! what several nodes on etcd do. [`floors`] measures what the machine itself can do, in the same run: without them a number
+//! what several nodes on etcd do, [`scale`] what a whole cluster with a thousand cells does. [`floors`] measures what the machine itself can do, in the same run: without them a number
 //! says nothing. [`engines`] stands alone.
 
 pub mod answer;
@@ -29,6 +29,7 @@ pub mod noise;
 pub mod process;
 pub mod quiet;
 pub mod runs;
+pub mod scale;
 pub mod server;
 pub mod sizes;
 pub mod stopwatch;

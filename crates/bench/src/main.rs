@@ -1,5 +1,5 @@
-//! The command line of the benchmarks: `load`, `board`, `migrate`, `encrypt`, `etcd`, `engines`. Exit code 1 when something
-//! failed or a phase did.
+//! The command line of the benchmarks: `load`, `board`, `migrate`, `encrypt`, `etcd`, `scale`, `engines`. Exit code 1 when
+//! something failed or a phase did.
 
 #![expect(
     clippy::print_stdout,
@@ -23,6 +23,7 @@ use corkboard_bench::fleet::Fleet;
 use corkboard_bench::load::{self, Load, Phase, Settings};
 use corkboard_bench::migrate::{self, MigrateArgs};
 use corkboard_bench::process::Process;
+use corkboard_bench::scale::{self, ScaleArgs};
 use url::Url;
 
 #[derive(Parser)]
@@ -44,6 +45,8 @@ enum Command {
     Encrypt(EncryptArgs),
     /// Run nodes on etcd: writes beside those of etcd alone, reads and starts beside the embedded store, failovers
     Etcd(EtcdArgs),
+    /// Run a whole cluster: cells by the thousand get their instances, keep them, and die
+    Scale(ScaleArgs),
     /// Compare storage engines
     Engines(EnginesArgs),
     /// The part of `engines` that is killed
@@ -119,6 +122,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
         Command::Migrate(args) => runtime()?.block_on(migrate::run(&args, &|line| eprintln!("{line}"))),
         Command::Encrypt(args) => runtime()?.block_on(encrypt::run(&args, &|line| eprintln!("{line}"))),
         Command::Etcd(args) => runtime()?.block_on(etcd::run(&args, &|line| eprintln!("{line}"))),
+        Command::Scale(args) => threads()?.block_on(scale::run(&args, &|line| eprintln!("{line}"))),
         Command::Engines(args) => {
             let report = engines::run(&args, &|line| eprintln!("{line}"))?;
             println!("{report}");
@@ -134,6 +138,11 @@ fn run(command: Command) -> anyhow::Result<bool> {
 /// One thread: the client must not take more of the machine than it needs, and a second one costs more than it brings.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+/// A thread per core, where what is measured is made of programs that have them too.
+fn threads() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
 }
 
 async fn put_load(args: LoadArgs) -> anyhow::Result<bool> {

@@ -27,6 +27,7 @@ mod users;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -274,17 +275,60 @@ pub trait Executor: Send + Sync + fmt::Debug {
         bytes_max: usize,
     ) -> Later<'a, Result<Bytes, ExecutorError>>;
     fn usage(&self) -> Later<'_, BTreeMap<ContainerGuid, Usage>>;
-    /// Where the output of containers can be read while it is written; see [`LogLine`].
+    /// Where the output of containers can be read while it is written; see [`LogLine`]. Bounded: who is too slow hears that it
+    /// missed something, and finds it in [`Executor::kept_logs`].
     fn logs(&self) -> broadcast::Receiver<LogLine>;
+    /// What was written before, also by containers that are gone, as far as it is kept.
+    fn kept_logs(&self, wanted: LogsWanted) -> Later<'_, io::Result<KeptLines>>;
 
     /// Ends without touching containers, which go on where they can; when it returns, nothing more will be reported.
     fn close(&self) -> Later<'_, ()>;
 }
 
-/// A line that something in a container wrote.
+/// Which kept lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogsWanted {
+    pub of: LogsOf,
+    /// Only later ones.
+    pub after_ns: Nanos,
+    /// The last so many of each container.
+    pub lines_max: usize,
+}
+
+/// Whose lines, by the guids that are in an [`Owner`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogsOf {
+    Process { guid: String, index: Option<i32> },
+    Task { guid: String },
+}
+
+impl LogsOf {
+    pub fn is(&self, owner: &Owner) -> bool {
+        match (self, owner) {
+            (Self::Process { guid, index }, Owner::Lrp { key, .. }) => {
+                key.process_guid.as_str() == guid && index.is_none_or(|index| index == key.index)
+            }
+            (Self::Task { guid }, Owner::Task { guid: of, .. }) => of.as_str() == guid,
+            _ => false,
+        }
+    }
+}
+
+/// Lines that are kept, by time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeptLines {
+    /// The clock of the lines, before anything was read.
+    pub now_ns: Nanos,
+    pub lines: Vec<LogLine>,
+    /// Older lines that were there and were too many.
+    pub left_out: u64,
+}
+
+/// A line that something in a container wrote. No two of a container have the same time, and later ones a later time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
     pub container: ContainerGuid,
+    pub owner: Arc<Owner>,
     pub log: Arc<LogConfig>,
     /// Which part of the app it was, such as `APP` or `HEALTH`.
     pub source: Arc<str>,

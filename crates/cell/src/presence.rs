@@ -17,6 +17,9 @@ use tokio::time::sleep;
 use crate::executor::{Later, Room};
 use crate::rep::Config;
 
+/// Between a failed announcement and the next.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
+
 /// Schemes under which a cell offers the root file systems that it has in stock.
 pub const STOCK_SCHEMES: [&str; 2] = ["preloaded", "preloaded+layer"];
 
@@ -87,9 +90,11 @@ pub(crate) async fn keep(
             failed();
         }
         was_there = Some(outcome.is_ok());
+        // Whoever does not count as there soon loses everything that runs here, so there is no time to lose.
+        let pause = if outcome.is_ok() { rhythm.every } else { rhythm.every.min(PAUSE_AFTER_FAILURE) };
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => return,
-            () = sleep(rhythm.every) => {}
+            () = sleep(pause) => {}
         }
     }
 }

@@ -3,18 +3,20 @@
 //! The auctioneer asks for the state of the cell and sends work; the rep reserves room for it. From then on a loop keeps the
 //! state server and the containers of one mind: it claims, fetches what is to run, reports what runs and what ended, and
 //! clears away what should not be. Start with [`plan`], which is the whole decision, as two tables. `reconcile.rs` is the loop,
-//! `carry.rs` the calls; `network.rs` and `admin.rs` are the two ports.
+//! `carry.rs` the calls; `network.rs` and `admin.rs` are the two ports, and `logs.rs` tells what containers wrote.
 //!
 //! The rep keeps nothing that matters: containers are the executor's, records the state server's. It can end at any moment, and
 //! the next one goes on.
 
 mod accept;
 mod admin;
+mod agree;
 mod carry;
 pub mod clock;
 mod config;
 mod door;
 mod evacuation;
+mod logs;
 mod metrics;
 mod network;
 mod offer;
@@ -31,6 +33,7 @@ use std::sync::Arc;
 use api::client::{Client, Retry};
 pub use carry::RESULT_BYTES_MAX;
 pub use config::{Config, ConfigError, Limits, ServerTls, Times};
+pub use metrics::metrics_page;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -40,6 +43,7 @@ use self::admin::Admin;
 use self::carry::Carrier;
 use self::clock::Clock;
 use self::evacuation::Evacuation;
+use self::logs::Logs;
 use self::metrics::Metrics;
 use self::network::Network;
 use self::reconcile::{Ended, Reconciler, Traces, delete_all};
@@ -170,9 +174,10 @@ impl Cell {
             evacuation: evacuation.clone(),
             metrics: metrics.clone(),
         };
-        let network_room = Network { config, rep_url, executor, clock, evacuation, metrics, traces, nudges };
         let limits = cell.config.limits;
         let closed = cell.end_doors.subscribe();
+        let logs = Logs::new(config.cell_id.clone(), executor.clone(), metrics.clone(), closed.clone());
+        let network_room = Network { config, rep_url, executor, clock, evacuation, metrics, traces, nudges, logs };
         cell.doors.spawn(door::serve(network, tls.clone(), Arc::new(network_room), limits, closed.clone()));
         cell.doors.spawn(door::serve(admin, tls, Arc::new(admin_room), limits, closed));
         cell

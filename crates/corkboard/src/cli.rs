@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use api::client::Client;
@@ -16,15 +16,19 @@ use clap_complete::Shell;
 
 use crate::commands::backup::{self, BACKUP_HELP, Backup, RESTORE_HELP, Restore};
 use crate::commands::keys::{self, KeysCommand};
+use crate::commands::locks::{self, OfLocket};
 use crate::commands::migrate::{self, Errand, MigrateCommand, Place, Via};
 use crate::commands::quarantine::{self, QuarantineCommand};
 use crate::commands::store::{self, StoreCommand};
-use crate::commands::{actual_lrps, cells, clients, config, desired_lrps, domains, events, nodes, tasks};
+use crate::commands::{
+    actual_lrps, cells, clients, config, desired_lrps, dev_certs, domains, events, logs, nodes, run_app, tasks, top,
+};
 use crate::console::{Console, JsonFlag};
 use crate::failure::{CommandError, EXIT_DEPOSED, EXIT_KEYS, EXIT_SHUT_DOWN, EXIT_USAGE, Failure};
 use crate::output::{FormatFlags, Output};
 use crate::reach::{Address, Origin, ReachFlags, Remote, health_client};
-use crate::{locket, logging, server};
+use crate::ring::Program;
+use crate::{demo_app, locket, logging, ring, server, up};
 
 /// Corkboard: the state server of a container scheduler, speaking the protocol of Diego's BBS
 #[derive(Debug, Parser)]
@@ -33,7 +37,7 @@ use crate::{locket, logging, server};
     version,
     arg_required_else_help = true,
     after_help = "Start with:\n  corkboard up\n\n\
-        From domains to task-events, the commands are those of cfdot, with its flags, environment variables and exit \
+        From domains to release-lock, the commands are those of cfdot, with its flags, environment variables and exit \
         codes:\n  0 success, 3 wrong use, 4 an error from the server, 5 anything else (for instance, no connection).\n\
         The exit codes of the commands about migrations and keys are in corkboard migrate --help and corkboard keys --help."
 )]
@@ -46,11 +50,10 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Start a server on this machine, with nothing to configure
-    #[command(
-        after_help = "Examples:\n  corkboard up\n  corkboard up --dir /var/lib/corkboard --listen 127.0.0.1:9000"
-    )]
-    Up(server::Up),
+    /// Start everything on this machine, with nothing to configure: the state server, cells that run apps, and a router
+    #[command(after_help = "Examples:\n  corkboard up\n  corkboard up --cells 3 --router 127.0.0.1:9080\n  \
+            corkboard up --board-only --dir /var/lib/corkboard --listen 127.0.0.1:9000")]
+    Up(up::Up),
     /// Start a server from a configuration file, ours or that of Diego's own BBS
     #[command(after_help = format!(
         "Examples:\n  corkboard config example > board.toml\n  corkboard bbs --config board.toml\n  \
@@ -65,10 +68,34 @@ enum Command {
     ))]
     Bbs(server::Bbs),
     /// Serve locks and presences, as Diego's Locket does, from the store of a board in etcd
-    #[command(
-        after_help = "Examples:\n  corkboard locket --config board.toml\n  corkboard locket --config board.toml --listen 10.0.0.5:8891"
-    )]
+    #[command(after_help = locket::HELP)]
     Locket(locket::Locket),
+    /// Start an auctioneer: it decides which cell gets which instance and which task
+    #[command(after_help = ring::AUCTIONEER_HELP)]
+    Auctioneer(ring::Start),
+    /// Start a cell: it runs instances and tasks on this machine; also `corkboard cell --config FILE`
+    #[command(after_help = ring::CELL_HELP)]
+    Rep(ring::Start),
+    /// Start a route emitter: it tells routers where instances are
+    #[command(after_help = ring::ROUTE_EMITTER_HELP)]
+    RouteEmitter(ring::Start),
+    /// Start a router: it hands HTTP requests to instances
+    #[command(after_help = ring::ROUTER_HELP)]
+    Router(ring::Start),
+    /// The parent of a process of a cell
+    #[command(hide = true)]
+    Shim { folder: PathBuf },
+    /// Run an app with a route, and wait until it is reached; or change its instances and routes
+    #[command(after_help = run_app::RUN_HELP)]
+    RunApp(Remote<run_app::RunApp>),
+    /// Stop an app that was started with run-app, and forget it
+    #[command(after_help = "Examples:\n  corkboard stop-app hello")]
+    StopApp(Remote<run_app::StopApp>),
+    /// A small web app to try a cluster with; it tells which instance answers
+    #[command(after_help = "Examples:\n  corkboard demo-app --port 8081 --message hello\n  \
+        curl 'http://127.0.0.1:8081/slow?ms=500'\n\n\
+        It answers every path; /healthz says ok, and /slow?ms=N answers after so many milliseconds.")]
+    DemoApp(demo_app::DemoApp),
     /// Check or print a configuration file
     #[command(subcommand)]
     Config(config::ConfigCommand),
@@ -82,7 +109,8 @@ enum Command {
     #[command(after_help = "Examples:\n  corkboard cells\n  corkboard cells --json | jq -r .cell_id")]
     Cells(Remote<cells::List>),
     /// Show one cell
-    #[command(after_help = "Examples:\n  corkboard cell cell-z1-0")]
+    #[command(after_help = "Examples:\n  corkboard cell cell-z1-0\n\n\
+        With --config FILE, the same word starts a cell: corkboard rep --help")]
     Cell(Remote<cells::Show>),
     /// List desired LRPs: what should run
     #[command(
@@ -143,6 +171,27 @@ enum Command {
     /// Follow events about tasks, as JSON lines
     #[command(after_help = "Examples:\n  corkboard task-events | jq .type")]
     TaskEvents(Remote<events::Tasks>),
+    /// Show what an app or a task wrote, asked of the cells that ran it
+    #[command(after_help = logs::HELP)]
+    Logs(Remote<logs::Logs>),
+    /// Watch the cluster on one screen: cells, apps, instances, events, and the servers themselves
+    #[command(after_help = top::HELP)]
+    Top(Remote<top::Top>),
+    /// List the locks in Locket, and whose they are
+    #[command(after_help = locks::LOCKS_HELP)]
+    Locks(OfLocket<locks::List>),
+    /// List the presences in Locket: the cells that say they are there
+    #[command(after_help = locks::PRESENCES_HELP)]
+    Presences(OfLocket<locks::List>),
+    /// Take a lock in Locket, or keep it
+    #[command(after_help = locks::CLAIM_LOCK_HELP)]
+    ClaimLock(OfLocket<locks::Claim>),
+    /// Take a presence in Locket, or keep it
+    #[command(after_help = locks::CLAIM_PRESENCE_HELP)]
+    ClaimPresence(OfLocket<locks::Claim>),
+    /// Give a lock or a presence in Locket back
+    #[command(after_help = locks::RELEASE_LOCK_HELP)]
+    ReleaseLock(OfLocket<locks::Release>),
     /// List the nodes of a store: who is master, who waits, and who could not take over
     #[command(after_help = "Examples:\n  corkboard nodes\n  corkboard nodes --healthURL http://127.0.0.1:8890\n  \
         corkboard nodes --config board.toml --json\n\n\
@@ -172,6 +221,9 @@ enum Command {
     /// Say that an empty or different store is meant
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Make an authority and certificates for a cluster to try things with
+    #[command(after_help = dev_certs::HELP)]
+    DevCerts(dev_certs::DevCerts),
     /// Print what makes a shell complete commands and flags
     #[command(after_help = "Examples:\n  corkboard completions bash > /etc/bash_completion.d/corkboard\n  \
         source <(corkboard completions zsh)")]
@@ -199,7 +251,7 @@ const KEYS_HELP: &str = "Examples:\n  corkboard keys status\n  corkboard keys ge
     12  status: records cannot be opened, so keys stay needed";
 
 /// Where `nodes`, `migrate status` and `keys status` ask when no server is named.
-const HEALTH_URL: &str = "CORKBOARD_HEALTH_URL";
+pub(crate) const HEALTH_URL: &str = "CORKBOARD_HEALTH_URL";
 /// The command that starts a server from a file, and the name of Diego's program for it.
 const BBS: &str = "bbs";
 
@@ -229,12 +281,19 @@ fn spelled_out(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
             }
         }
     }
+    // cfdot shows a cell by this name, and Diego's program that runs one is called rep.
+    if args.get(1).is_some_and(|command| command == "cell")
+        && args[2..].iter().any(|arg| arg == "--config" || arg.as_bytes().starts_with(b"--config="))
+    {
+        args[1] = OsString::from("rep");
+    }
     args
 }
 
 pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let Cli { command, reach: outer } = cli;
     let done = match command {
+        Command::Top(it) => top::run(it, outer, variable, trace_id, &many_threads()?),
         Command::Nodes(it) => return operate(it, outer, nodes::nodes).map(ExitCode::from),
         Command::Clients(it) => return operate(it, outer, clients::clients).map(ExitCode::from),
         Command::Migrate(command) => return migrate(command, outer).map(ExitCode::from),
@@ -242,13 +301,15 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Quarantine(command) => return quarantine(command, outer).map(ExitCode::from),
         Command::Backup(it) => return back_up(it, outer).map(ExitCode::from),
         Command::Restore(args) => return restore(args).map(ExitCode::from),
+        Command::RunApp(it) => run_app::run(it, outer, variable, trace_id()),
+        Command::StopApp(it) => return ask(it, outer, |_| JsonFlag::default(), run_app::stop).map(ExitCode::from),
         Command::Store(StoreCommand::Confirm(it)) => {
             return ask(it, outer, |args| args.json, store::confirm).map(ExitCode::from);
         }
         Command::Up(args) => {
             logging::start(None)?;
             let bbs_url = variable("BBS_URL").filter(|url| !url.is_empty());
-            many_threads()?.block_on(server::up(args, &program(std::env::args_os().next()), bbs_url.as_deref()))
+            many_threads()?.block_on(up::up(args, &program(std::env::args_os().next()), bbs_url.as_deref()))
         }
         Command::Bbs(args) => {
             let file = args.file()?;
@@ -259,13 +320,25 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             logging::start(None)?;
             many_threads()?.block_on(locket::serve(args))
         }
+        Command::Auctioneer(args) => start(Program::Auctioneer, args),
+        Command::Rep(args) => start(Program::Cell, args),
+        Command::RouteEmitter(args) => start(Program::RouteEmitter, args),
+        Command::Router(args) => start(Program::Router, args),
+        Command::Shim { folder } => return Ok(ring::shim(&folder)),
+        Command::DemoApp(args) => one_thread()?.block_on(demo_app::serve(args, variable)),
         Command::Config(command) => print(&config::run(command)?),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "corkboard", &mut script);
             print(&String::from_utf8_lossy(&script))
         }
+        Command::DevCerts(args) => return ended(dev_certs::dev_certs(&args), nowhere()).map(ExitCode::from),
         Command::Version => print(concat!("corkboard ", env!("CARGO_PKG_VERSION"), "\n")),
+        Command::Locks(it) => it.run(outer, variable, &one_thread()?, locks::locks),
+        Command::Presences(it) => it.run(outer, variable, &one_thread()?, locks::presences),
+        Command::ClaimLock(it) => it.run(outer, variable, &one_thread()?, locks::claim_lock),
+        Command::ClaimPresence(it) => it.run(outer, variable, &one_thread()?, locks::claim_presence),
+        Command::ReleaseLock(it) => it.run(outer, variable, &one_thread()?, locks::release_lock),
         Command::Domains(it) => call(it, outer, |args| args.format, domains::list),
         Command::SetDomain(it) => call(it, outer, no_format, domains::set),
         Command::Cells(it) => call(it, outer, |args| args.format, cells::list),
@@ -287,10 +360,16 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::CreateTask(it) => call(it, outer, no_format, tasks::create),
         Command::CancelTask(it) => call(it, outer, no_format, tasks::cancel),
         Command::DeleteTask(it) => call(it, outer, no_format, tasks::delete),
+        Command::Logs(it) => logs::run(it, outer, variable, trace_id()),
         Command::LrpEvents(it) => call(it, outer, no_format, events::lrps),
         Command::TaskEvents(it) => call(it, outer, no_format, events::tasks),
     };
     done.map(|()| ExitCode::SUCCESS)
+}
+
+fn start(program: Program, args: ring::Start) -> Result<(), Failure> {
+    logging::start(None)?;
+    many_threads()?.block_on(ring::serve(program, args))
 }
 
 fn migrate(command: MigrateCommand, outer: ReachFlags) -> Result<u8, Failure> {
@@ -452,7 +531,7 @@ fn many_threads() -> Result<tokio::runtime::Runtime, Failure> {
     runtime.map_err(|source| Failure::Process { doing: "preparing threads", source })
 }
 
-fn one_thread() -> Result<tokio::runtime::Runtime, Failure> {
+pub(crate) fn one_thread() -> Result<tokio::runtime::Runtime, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|source| Failure::Process { doing: "preparing a thread", source })
 }

@@ -19,6 +19,12 @@ pub(crate) struct JsonFlag {
     json: bool,
 }
 
+impl JsonFlag {
+    pub(crate) fn is_set(self) -> bool {
+        self.json
+    }
+}
+
 /// What the process is connected to.
 pub(crate) struct Console {
     out: Box<dyn Write>,

@@ -18,6 +18,7 @@ use api::client::{ClientError, OperatorError, Refusal, TransportKind};
 
 use crate::config::ConfigError;
 use crate::reach::{Address, Origin, ReachError};
+use crate::ring;
 
 /// What Diego's components end with when their lock is lost, so that whoever watches them starts them again.
 const EXIT_LOCK_LOST: u8 = 1;
@@ -87,10 +88,19 @@ pub(crate) enum Failure {
     NotFound(String),
     #[error("{0}")]
     Unfinished(String),
+    /// `cfdot` has one code for all that is wrong with Locket, also when it does not answer.
+    #[error("{0}")]
+    Locket(String),
     #[error("cannot write the output")]
     Output(#[source] io::Error),
     #[error("the server cannot go on")]
     Server(#[source] bbs::RunError),
+    #[error("the {program} cannot go on")]
+    Program {
+        program: &'static str,
+        #[source]
+        source: Box<ring::Ending>,
+    },
     #[error("cannot start: {doing}")]
     Process {
         doing: &'static str,
@@ -129,17 +139,19 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Config(_) | Self::Reach(_) => EXIT_USAGE,
-            Self::Bbs(_) => EXIT_BBS,
+            Self::Bbs(_) | Self::Locket(_) => EXIT_BBS,
             Self::Refused { refusal, .. } if refusal.code == LOSS_REFUSED => EXIT_LOSS,
             Self::Refused { refusal, .. } if refusal.code == KEY_MISSING => EXIT_KEYS,
             Self::Refused { status: 400..=499, .. } => EXIT_BBS,
             Self::Server(error) => server_code(error),
+            Self::Program { source, .. } if source.is_lost_lock() => EXIT_LOCK_LOST,
             Self::Refused { .. }
             | Self::Call { .. }
             | Self::Operator { .. }
             | Self::NotFound(_)
             | Self::Unfinished(_)
             | Self::Output(_)
+            | Self::Program { .. }
             | Self::Process { .. } => EXIT_OTHER,
         }
     }

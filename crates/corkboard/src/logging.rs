@@ -18,7 +18,8 @@ use crate::failure::Failure;
 use lager::Shape;
 
 const VARIABLE: &str = "CORKBOARD_LOG";
-const DEFAULT: &str = "info";
+/// What the library of NATS has to say, we say too.
+const DEFAULT: &str = "info,async_nats=warn";
 
 /// Called once, by the commands that run a server. The other commands report through their exit and do not log.
 pub(crate) fn start(shape: Option<Shape>) -> Result<(), Failure> {

@@ -13,13 +13,16 @@ mod commands;
 mod config;
 mod console;
 mod data_version;
+mod demo_app;
 mod duration;
 mod failure;
 mod locket;
 mod logging;
 mod output;
 mod reach;
+mod ring;
 mod server;
+mod up;
 mod welcome;
 
 use std::io::Write;

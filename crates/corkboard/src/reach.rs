@@ -28,6 +28,16 @@ pub(crate) struct ReachFlags {
     /// commas between them: the one that is master is found.
     #[arg(long = "bbsURL", alias = "bbs-url", value_name = "URL")]
     bbs_url: Option<String>,
+    #[command(flatten)]
+    tls: TlsFlags,
+    /// Give up after so many seconds; 0 waits for ever, and event streams always do [env: CFDOT_TIMEOUT] [default: 0]
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<String>,
+}
+
+/// Who we are, and whom we trust.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct TlsFlags {
     /// The authority that signed the server's certificate [env: CA_CERT_FILE]
     #[arg(long = "caCertFile", alias = "ca-cert-file", value_name = "FILE")]
     ca_cert_file: Option<String>,
@@ -43,9 +53,14 @@ pub(crate) struct ReachFlags {
         require_equals = true, default_missing_value = "true"
     )]
     skip_cert_verify: Option<String>,
-    /// Give up after so many seconds; 0 waits for ever, and event streams always do [env: CFDOT_TIMEOUT] [default: 0]
-    #[arg(long, value_name = "SECONDS")]
-    timeout: Option<String>,
+}
+
+/// The same with what the environment says, not yet looked at.
+pub(crate) struct TlsGiven {
+    ca: Option<PathBuf>,
+    cert: Option<PathBuf>,
+    key: Option<PathBuf>,
+    skip_verify: bool,
 }
 
 /// A command that talks to a server.
@@ -98,13 +113,18 @@ pub(crate) enum ReachError {
     #[error("--caCertFile (or CA_CERT_FILE) must name the authority of the server, unless --skipCertVerify is set")]
     NoAuthority,
     #[error(
-        "--clientCertFile and --clientKeyFile (or CLIENT_CERT_FILE and CLIENT_KEY_FILE) must both be given for https://"
+        "--clientCertFile and --clientKeyFile (or CLIENT_CERT_FILE and CLIENT_KEY_FILE) must both be given for https:// and for \
+         Locket"
     )]
     NoCertificate,
     #[error("{value:?} is not a value for --skipCertVerify (SKIP_CERT_VERIFY); expected true or false")]
     SkipVerify { value: String },
     #[error("{value:?} is not a value for --timeout (CFDOT_TIMEOUT); expected whole seconds, 0 for no limit")]
     Timeout { value: String },
+    #[error("no Locket is named; expected HOST:PORT with --locketAPILocation or LOCKET_API_LOCATION")]
+    NoLocket,
+    #[error(transparent)]
+    Locket(#[from] api::locket::LocketError),
     #[error(transparent)]
     Client(#[from] ConfigError),
 }
@@ -114,17 +134,23 @@ impl ReachFlags {
     pub(crate) fn or(self, outer: Self) -> Self {
         Self {
             bbs_url: self.bbs_url.or(outer.bbs_url),
-            ca_cert_file: self.ca_cert_file.or(outer.ca_cert_file),
-            client_cert_file: self.client_cert_file.or(outer.client_cert_file),
-            client_key_file: self.client_key_file.or(outer.client_key_file),
-            skip_cert_verify: self.skip_cert_verify.or(outer.skip_cert_verify),
+            tls: self.tls.or(outer.tls),
             timeout: self.timeout.or(outer.timeout),
         }
+    }
+
+    pub(crate) fn tls(self) -> TlsFlags {
+        self.tls
     }
 
     /// Whether the caller named a server on the command line.
     pub(crate) fn names_a_server(&self) -> bool {
         self.bbs_url.as_ref().is_some_and(|url| !url.is_empty())
+    }
+
+    /// The certificates, if all are given, whatever the address of the server: cells may want them even if it does not.
+    pub(crate) fn tls_files(&self, env: impl Fn(&str) -> Option<String>) -> Option<TlsFiles> {
+        self.tls.clone().given(env).ok()?.files().ok()
     }
 
     /// Checks everything that can be checked without the network. `env` looks up a variable of the environment.
@@ -133,22 +159,14 @@ impl ReachFlags {
         env: impl Fn(&str) -> Option<String>,
         trace_id: String,
     ) -> Result<(Client, Address), ReachError> {
-        let given = |flag: Option<String>, variable: &str| {
-            flag.filter(|text| !text.is_empty()).or_else(|| env(variable).filter(|text| !text.is_empty()))
-        };
-        let url = given(self.bbs_url, "BBS_URL");
-        let timeout = given(self.timeout, "CFDOT_TIMEOUT");
-        let ca = given(self.ca_cert_file, "CA_CERT_FILE").map(PathBuf::from);
-        let cert = given(self.client_cert_file, "CLIENT_CERT_FILE").map(PathBuf::from);
-        let key = given(self.client_key_file, "CLIENT_KEY_FILE").map(PathBuf::from);
-        let skip_verify = given(self.skip_cert_verify, "SKIP_CERT_VERIFY");
-
+        let url = given(self.bbs_url, "BBS_URL", &env);
+        let timeout = given(self.timeout, "CFDOT_TIMEOUT", &env);
         let origin = if url.is_some() { Origin::Bbs } else { Origin::Default };
         let address = Address { origin, url: url.unwrap_or_else(|| DEFAULT_URL.to_owned()) };
         let urls: Vec<String> = address.url.split(',').map(|url| url.trim().to_owned()).collect();
         let parse = |url: &String| Url::parse(url).map_err(|_| ReachError::Url { url: url.clone() });
         let parsed = urls.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
-        let skip_verify = skip_verify.as_deref().map_or(Ok(false), boolean)?;
+        let tls = self.tls.given(env)?;
         let timeout = timeout.as_deref().map_or(Ok(None), seconds)?;
         let plain = |url: &&Url| url.scheme() == "http";
         if let Some(far) = parsed.iter().filter(plain).find(|url| !is_loopback(url)) {
@@ -157,19 +175,51 @@ impl ReachFlags {
         let tls = match parsed.iter().map(Url::scheme).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()[..] {
             // Variables for other servers may well be set; to a loopback address they have nothing to say.
             ["http"] => None,
-            ["https"] => {
-                let (Some(cert), Some(key)) = (cert, key) else { return Err(ReachError::NoCertificate) };
-                // The client reads the authority even if it does not use it. With none given, our own certificate
-                // stands in: it is read anyway.
-                let ca = if skip_verify { ca.or_else(|| Some(cert.clone())) } else { ca };
-                Some(TlsFiles { ca: ca.ok_or(ReachError::NoAuthority)?, cert, key, skip_verify })
-            }
+            ["https"] => Some(tls.files()?),
             ["http", "https"] => return Err(ReachError::Mixed { urls: address.url }),
             _ => return Err(ReachError::Url { url: address.url }),
         };
         let once = ClientConfig::once(&address.url, timeout);
         let client = Client::new(ClientConfig { urls, tls, trace_id: Some(trace_id), ..once })?;
         Ok((client, address))
+    }
+}
+
+/// A flag, or else its variable.
+pub(crate) fn given(flag: Option<String>, variable: &str, env: impl Fn(&str) -> Option<String>) -> Option<String> {
+    flag.filter(|text| !text.is_empty()).or_else(|| env(variable).filter(|text| !text.is_empty()))
+}
+
+impl TlsFlags {
+    pub(crate) fn or(self, outer: Self) -> Self {
+        Self {
+            ca_cert_file: self.ca_cert_file.or(outer.ca_cert_file),
+            client_cert_file: self.client_cert_file.or(outer.client_cert_file),
+            client_key_file: self.client_key_file.or(outer.client_key_file),
+            skip_cert_verify: self.skip_cert_verify.or(outer.skip_cert_verify),
+        }
+    }
+
+    pub(crate) fn given(self, env: impl Fn(&str) -> Option<String>) -> Result<TlsGiven, ReachError> {
+        let path = |flag, variable| given(flag, variable, &env).map(PathBuf::from);
+        let skip_verify = given(self.skip_cert_verify, "SKIP_CERT_VERIFY", &env);
+        Ok(TlsGiven {
+            ca: path(self.ca_cert_file, "CA_CERT_FILE"),
+            cert: path(self.client_cert_file, "CLIENT_CERT_FILE"),
+            key: path(self.client_key_file, "CLIENT_KEY_FILE"),
+            skip_verify: skip_verify.as_deref().map_or(Ok(false), boolean)?,
+        })
+    }
+}
+
+impl TlsGiven {
+    pub(crate) fn files(self) -> Result<TlsFiles, ReachError> {
+        let Self { ca, cert, key, skip_verify } = self;
+        let (Some(cert), Some(key)) = (cert, key) else { return Err(ReachError::NoCertificate) };
+        // The client reads the authority even if it does not use it. With none given, our own certificate
+        // stands in: it is read anyway.
+        let ca = if skip_verify { ca.or_else(|| Some(cert.clone())) } else { ca };
+        Ok(TlsFiles { ca: ca.ok_or(ReachError::NoAuthority)?, cert, key, skip_verify })
     }
 }
 
@@ -263,7 +313,7 @@ mod tests {
     fn https_needs_its_files() {
         let all =
             [("CLIENT_CERT_FILE", "/nowhere/c"), ("CLIENT_KEY_FILE", "/nowhere/k"), ("CA_CERT_FILE", "/nowhere/ca")];
-        expect!["--clientCertFile and --clientKeyFile (or CLIENT_CERT_FILE and CLIENT_KEY_FILE) must both be given for https://"]
+        expect!["--clientCertFile and --clientKeyFile (or CLIENT_CERT_FILE and CLIENT_KEY_FILE) must both be given for https:// and for Locket"]
             .assert_eq(&outcome(url("https://a"), &all[..1]));
         expect!["--caCertFile (or CA_CERT_FILE) must name the authority of the server, unless --skipCertVerify is set"]
             .assert_eq(&outcome(url("https://a"), &all[..2]));

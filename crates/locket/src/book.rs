@@ -45,7 +45,7 @@ pub enum Refusal {
     /// Diego's database says only the first word.
     #[error("sql-bad-request: the {what} has {chars} characters, and at most {max} fit")]
     TooLong { what: &'static str, chars: usize, max: usize },
-    #[error("too-many-resources: there are {RESOURCES_MAX} already")]
+    #[error("too-many-resources: those that are there stay, and no other one fits")]
     Full,
     /// Nobody knows who holds it at the moment: the place where that is written does not answer.
     #[error("unavailable: {0}")]

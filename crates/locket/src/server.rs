@@ -1,7 +1,7 @@
 //! Listens for clients of Locket: TLS with certificates on both sides, HTTP/2 and nothing else, gRPC on top.
 //!
 //! Promise: a client that is slow, silent or a stranger costs the others nothing but its place among [`CONNECTIONS_MAX`]; whoever
-//! comes when all are taken is turned away. When the server stops, calls under way are answered first.
+//! comes when all are taken is turned away, and may come again. When the server stops, calls under way are answered first.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -62,6 +62,17 @@ pub async fn serve(
     stop: impl Future<Output = ()> + Send,
     ready: impl FnOnce(SocketAddr) + Send,
 ) -> Result<(), ServeError> {
+    serve_at_most(CONNECTIONS_MAX, config, keeper, stop, ready).await
+}
+
+/// The same for fewer connections.
+pub async fn serve_at_most(
+    connections_max: usize,
+    config: Config,
+    keeper: Arc<dyn Keeper>,
+    stop: impl Future<Output = ()> + Send,
+    ready: impl FnOnce(SocketAddr) + Send,
+) -> Result<(), ServeError> {
     let mut tls = ServerConfig::clone(&*server_config(&config.tls.ca, &config.tls.cert, &config.tls.key)?);
     tls.alpn_protocols = vec![HTTP2.to_vec()];
     let failed = |source| ServeError::Listen { address: config.listen, source };
@@ -72,7 +83,7 @@ pub async fn serve(
     let acceptor = TlsAcceptor::from(Arc::new(tls));
     tokio::select! {
         () = stop => {}
-        () = accept(listener, acceptor, &keeper, &mut connections, stopped) => {}
+        () = accept(listener, acceptor, &keeper, &mut connections, connections_max, stopped) => {}
         () = keeper.look_after() => {}
     }
     stopping.send_replace(true);
@@ -88,9 +99,10 @@ async fn accept(
     acceptor: TlsAcceptor,
     keeper: &Arc<dyn Keeper>,
     connections: &mut JoinSet<()>,
+    connections_max: usize,
     stop: watch::Receiver<bool>,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Arc::new(Semaphore::new(connections_max));
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,

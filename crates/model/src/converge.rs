@@ -16,15 +16,27 @@ pub enum Cells {
     /// Nobody has been heard yet, or everybody fell silent at once. Silence alone withdraws nothing: decisions that need to
     /// know which cells live are left to a later pass.
     Unknown,
+    /// Others may be there that had no time yet to be heard. Nobody is missed but those who were heard and fell silent since.
+    Heard {
+        live: HashSet<CellId>,
+        gone: HashSet<CellId>,
+    },
     Live(HashSet<CellId>),
 }
 
 impl Cells {
     pub fn is_missing(&self, cell: &CellId) -> bool {
-        matches!(self, Self::Live(live) if !live.contains(cell))
+        match self {
+            Self::Unknown => false,
+            Self::Heard { gone, .. } => gone.contains(cell),
+            Self::Live(live) => !live.contains(cell),
+        }
     }
 
     pub fn is_live(&self, cell: &CellId) -> bool {
-        matches!(self, Self::Live(live) if live.contains(cell))
+        match self {
+            Self::Unknown => false,
+            Self::Heard { live, .. } | Self::Live(live) => live.contains(cell),
+        }
     }
 }

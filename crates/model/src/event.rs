@@ -87,28 +87,39 @@ impl Group {
         }
     }
 
-    fn is_on(&self, cell: &CellId) -> bool {
-        self.resolve().and_then(|row| row.cell_id()) == Some(cell)
+    fn cell(&self) -> Option<&CellId> {
+        self.resolve().and_then(|row| row.cell_id())
     }
 }
 
 impl GroupEvent {
+    /// The cells that it is about, each once.
+    pub fn cells(&self) -> impl Iterator<Item = &CellId> {
+        let (first, second) = match self {
+            Self::Created(group) | Self::Removed(group) => (group.cell(), None),
+            Self::Changed { before, after } => (before.cell(), after.cell()),
+            Self::Crashed { before, .. } => (before.cell_id(), None),
+        };
+        first.into_iter().chain(second.filter(|second| first != Some(second)))
+    }
+
     pub fn concerns(&self, cell: &CellId) -> bool {
-        match self {
-            Self::Created(group) | Self::Removed(group) => group.is_on(cell),
-            Self::Changed { before, after } => before.is_on(cell) || after.is_on(cell),
-            Self::Crashed { before, .. } => before.cell_id() == Some(cell),
-        }
+        self.cells().any(|it| it == cell)
     }
 }
 
 impl InstanceEvent {
-    pub fn concerns(&self, cell: &CellId) -> bool {
+    /// The cell that it is about, if any has the instance.
+    pub fn cell(&self) -> Option<&CellId> {
         match self {
-            Self::Created(row) | Self::Removed(row) => row.cell_id() == Some(cell),
-            Self::Changed { before, after } => after.cell_id().or(before.cell_id()) == Some(cell),
-            Self::Crashed { before, .. } => before.cell_id() == Some(cell),
+            Self::Created(row) | Self::Removed(row) => row.cell_id(),
+            Self::Changed { before, after } => after.cell_id().or(before.cell_id()),
+            Self::Crashed { before, .. } => before.cell_id(),
         }
+    }
+
+    pub fn concerns(&self, cell: &CellId) -> bool {
+        self.cell() == Some(cell)
     }
 }
 

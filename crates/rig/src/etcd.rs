@@ -11,7 +11,7 @@ pub(crate) mod leash;
 
 use std::fs::{File, OpenOptions};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -194,6 +194,14 @@ impl Cluster {
     /// The end of what each member wrote about itself.
     pub fn logs(&self) -> String {
         (0..self.members.len()).map(|member| self.log_tail(member)).collect()
+    }
+
+    /// Puts all that the members have logged into this folder.
+    pub fn copy_logs(&self, folder: &Path) {
+        for member in 0..self.members.len() {
+            // A log that cannot be copied is missing there, and nothing else.
+            let _ = std::fs::copy(self.log_path(member), folder.join(format!("etcd-m{member}.log")));
+        }
     }
 
     fn ready(&self, user: Option<&(String, String)>, limit: Duration) {

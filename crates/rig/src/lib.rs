@@ -6,6 +6,7 @@
 
 pub mod etcd;
 pub mod history;
+pub mod load;
 pub mod nats;
 pub mod netns;
 pub mod pki;

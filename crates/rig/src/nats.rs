@@ -6,7 +6,7 @@
 use std::fs::OpenOptions;
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -95,6 +95,12 @@ impl Server {
 
     pub fn resume(&self) {
         self.process().as_mut().expect("a server that is down is not resumed").thaw();
+    }
+
+    /// Puts all that the server has logged into this folder.
+    pub fn copy_log(&self, folder: &Path) {
+        // A log that cannot be copied is missing there, and nothing else.
+        let _ = std::fs::copy(self.log_path(), folder.join("nats.log"));
     }
 
     fn wait_until_ready(&self) {

@@ -56,14 +56,26 @@ impl std::fmt::Debug for Parts {
 /// Runs until told to stop. Nothing is unregistered then: the instances are as alive as before.
 pub async fn run(config: Config, parts: Parts, mut stop: watch::Receiver<bool>) {
     let Parts { client, mut events, bus, mut lock, metrics } = parts;
+    let mut connected = bus.connected();
+    let watching = async {
+        loop {
+            metrics.bus_connected.set(i64::from(*connected.borrow_and_update()));
+            if connected.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    };
+    tokio::pin!(watching);
     loop {
         let held = tokio::select! {
             _ = stop.wait_for(|stop| *stop) => return,
+            () = &mut watching => return,
             held = lock.acquire() => held,
         };
         metrics.lock_held.set(1);
         let stopping = tokio::select! {
             _ = stop.wait_for(|stop| *stop) => true,
+            () = &mut watching => true,
             () = held.lost() => false,
             () = speak(&config, &client, events.as_mut(), bus.as_ref(), &metrics) => false,
         };
@@ -277,7 +289,7 @@ impl Work<'_> {
         let metrics = self.mouth.metrics;
         match result.map(|listing| self.table.swap(listing, events)) {
             Ok(Swap::Taken(changes)) => {
-                metrics.syncs.inc();
+                metrics.synced();
                 metrics.tcp_mappings.set(count(self.table.tcp_mappings().count()));
                 self.asked.clear();
                 if !changes.unregister.is_empty() {

@@ -51,8 +51,11 @@ pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>, mut stop: watch
 }
 
 fn answer<B>(request: &Request<B>, metrics: &Metrics) -> Response<Full<Bytes>> {
-    let text = if request.uri().path() == "/metrics" { metrics.render() } else { "ok\n".to_owned() };
+    let (kind, text) = match request.uri().path() {
+        "/metrics" => ("application/openmetrics-text; version=1.0.0; charset=utf-8", metrics.render()),
+        _ => ("text/plain; charset=utf-8", "ok\n".to_owned()),
+    };
     let mut response = Response::new(Full::new(text.into()));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }

@@ -55,7 +55,7 @@ impl Default for Config {
 pub struct Limits {
     /// Of the head of a request.
     pub header_bytes_max: usize,
-    /// Clients at one time; more are closed at once.
+    /// Clients at one time, of each port; more are closed at once.
     pub connections_max: usize,
     /// How long a client may take to send a head, and to begin the next one.
     pub client_idle_timeout: Duration,

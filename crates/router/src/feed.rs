@@ -115,6 +115,7 @@ impl Feed<'_> {
         let now = Instant::now();
         let silent = self.silence.lasts(now);
         self.metrics.prune_suspended.set(i64::from(silent));
+        self.metrics.bus_connected.set(i64::from(*self.bus.connected().borrow()));
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
         let pruned = if silent { 0 } else { table.prune(now) };
         self.metrics.show(&table);

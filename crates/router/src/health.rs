@@ -51,10 +51,11 @@ pub(crate) async fn serve(listener: TcpListener, proxy: Arc<Proxy>, draining: wa
 
 fn answer<B>(request: &Request<B>, proxy: &Proxy, draining: bool) -> Response<Full<Bytes>> {
     const TEXT: &str = "text/plain; charset=utf-8";
+    const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     let (status, kind, text) = match request.uri().path() {
         "/health" | "/" if draining => (StatusCode::SERVICE_UNAVAILABLE, TEXT, "draining\n".to_owned()),
         "/health" | "/" => (StatusCode::OK, TEXT, "ok\n".to_owned()),
-        "/metrics" => (StatusCode::OK, TEXT, counters(proxy)),
+        "/metrics" => (StatusCode::OK, METRICS, counters(proxy)),
         "/routes" => (StatusCode::OK, "application/json", routes(proxy)),
         _ => (StatusCode::NOT_FOUND, TEXT, "there is /health, /metrics and /routes\n".to_owned()),
     };

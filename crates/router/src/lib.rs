@@ -40,8 +40,8 @@ use self::proxy::Proxy;
 pub struct Parts {
     /// For clients.
     pub listener: TcpListener,
-    /// For clients that speak TLS.
-    pub tls: Option<Arc<ServerConfig>>,
+    /// For clients that speak TLS, on a port of its own.
+    pub tls: Option<(TcpListener, Arc<ServerConfig>)>,
     /// For load balancers and operators; without TLS, so on loopback or a network of its own.
     pub health: Option<TcpListener>,
     pub bus: Arc<dyn Bus>,
@@ -62,8 +62,18 @@ pub async fn run(config: Config, parts: Parts, stop: watch::Receiver<bool>) {
             None => std::future::pending().await,
         }
     };
+    let doors = async {
+        let plain = listener::serve(listener, None, Arc::clone(&proxy), closing.clone());
+        match tls {
+            Some((listener, tls)) => {
+                let secured = listener::serve(listener, Some(tls), Arc::clone(&proxy), closing.clone());
+                tokio::join!(plain, secured);
+            }
+            None => plain.await,
+        }
+    };
     tokio::select! {
-        () = listener::serve(listener, tls, Arc::clone(&proxy), closing) => {}
+        () = doors => {}
         () = feed::listen(&config, bus.as_ref(), &table, &metrics) => {}
         () = health => {}
         () = wind_down(stop, &drain, &close, wait) => {}

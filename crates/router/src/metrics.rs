@@ -15,8 +15,8 @@ use crate::table::Table;
 const LATENCY_BUCKETS_S: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct StatusLabel {
-    status: u16,
+struct ClassLabel {
+    class: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -24,15 +24,25 @@ struct ReasonLabel {
     reason: &'static str,
 }
 
+/// When you add a reason: it is on the page from the start, and its name is promised.
+const REASONS: [&str; 6] = ["connect", "connect timeout", "tls", "handshake", "timeout", "cut"];
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// The page of a router that did nothing yet, for those who want to know what is on it.
+pub fn metrics_page() -> String {
+    Metrics::new().render()
+}
+
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    responses: Family<StatusLabel, Counter>,
+    responses: Family<ClassLabel, Counter>,
     backend_failures: Family<ReasonLabel, Counter>,
     latency: Histogram,
     pub routes: Gauge,
     pub endpoints: Gauge,
     pub prune_suspended: Gauge,
+    pub bus_connected: Gauge,
     pub retries: Counter,
     pub upgrades: Counter,
     pub refused_connections: Counter,
@@ -46,11 +56,17 @@ impl Metrics {
     pub fn new() -> Self {
         let mut registry = Registry::with_prefix("corkboard_router");
         let (responses, backend_failures) = (Family::default(), Family::default());
+        for class in CLASSES {
+            drop(Family::<ClassLabel, Counter>::get_or_create(&responses, &ClassLabel { class }));
+        }
+        for reason in REASONS {
+            drop(Family::<ReasonLabel, Counter>::get_or_create(&backend_failures, &ReasonLabel { reason }));
+        }
         let latency = Histogram::new(LATENCY_BUCKETS_S);
-        registry.register("responses", "Answers, by status", responses.clone());
+        registry.register("responses", "Answers to requests, by the first digit of their status", responses.clone());
         registry.register(
             "backend_failures",
-            "Instances that did not take or answer a request",
+            "Instances that did not take or answer a request, by reason",
             backend_failures.clone(),
         );
         registry.register_with_unit("latency", "Time to the head of the answer", Unit::Seconds, latency.clone());
@@ -73,6 +89,7 @@ impl Metrics {
         };
         let routes = gauge("routes", "Hosts and paths that are known");
         let endpoints = gauge("endpoints", "Endpoints of all routes");
+        let bus_connected = gauge("bus_connected", "1 while there is a connection to NATS");
         let prune_suspended = gauge("prune_suspended", "1 while nobody is heard and so nothing is forgotten");
         Self {
             registry,
@@ -82,6 +99,7 @@ impl Metrics {
             routes,
             endpoints,
             prune_suspended,
+            bus_connected,
             retries,
             upgrades,
             refused_connections,
@@ -93,7 +111,9 @@ impl Metrics {
     }
 
     pub(crate) fn answered(&self, status: u16, after: Duration) {
-        self.responses.get_or_create(&StatusLabel { status }).inc();
+        // A backend may answer with what it wants; what is no status counts as its fault.
+        let class = CLASSES.get(usize::from(status / 100).wrapping_sub(1)).unwrap_or(&CLASSES[4]);
+        self.responses.get_or_create(&ClassLabel { class }).inc();
         self.latency.observe(after.as_secs_f64());
     }
 

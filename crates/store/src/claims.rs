@@ -12,14 +12,16 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::error::StoreError;
-use crate::kv::{KEY_BYTES_MAX, STORED_BYTES_MAX};
+use crate::kv::STORED_BYTES_MAX;
 use crate::standing::{nanoseconds, uptime_ns};
 
-/// Bytes of the name of an owner.
-pub const OWNER_BYTES_MAX: usize = 512;
-/// A claim must not be so short that one lost packet ends it, nor so long that nobody waits for its end.
+/// Both have room for the 255 characters that Locket promises, of four bytes each, and a prefix.
+pub const KEY_BYTES_MAX: usize = 1_280;
+pub const OWNER_BYTES_MAX: usize = 1_024;
+/// A claim must not be so short that one lost packet ends it. The other limit, a hundred years, is what etcd can count to, and
+/// what nobody lives to see.
 pub const TTL_MIN: Duration = Duration::from_secs(1);
-pub const TTL_MAX: Duration = Duration::from_secs(24 * 3600);
+pub const TTL_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// How many claims a store without other processes keeps.
 const CLAIMS_MAX: usize = 100_000;
 
@@ -65,7 +67,7 @@ impl Claim {
             return too_large("bytes of a claim", size, STORED_BYTES_MAX);
         }
         if self.ttl < TTL_MIN || self.ttl > TTL_MAX {
-            return Err(StoreError::Misuse { what: "a claim is for at least a second and at most a day" });
+            return Err(StoreError::Misuse { what: "a claim is for at least a second and at most a hundred years" });
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! The map is a list of what each crate may know, so a new arrow is a line in a diff that somebody reads. Dependencies of
 //! tests and build scripts count too: a test that reaches against the arrows is a test of something else. The one exception
-//! is `rig`, which is made for tests: some crates may have it there, and no shipped crate may have it anywhere else.
+//! is what is made for tests, [`STANDS`]: some crates may have it there, and no shipped crate may have it anywhere else.
 
 use super::Finding;
 
@@ -22,8 +22,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Never shipped, so nothing depends on them.
     ("sim", SHIPPED_LIBRARIES),
     ("bench", LIBRARIES_AND_RIG),
-    // What tests and benchmarks stand on: see also `RIG_IN_TESTS`.
+    // What tests and benchmarks stand on: see also `STANDS`.
     ("rig", &[]),
+    // Works on binaries, and knows of the rest what a client knows.
+    ("suite", &["api", "rig"]),
     ("xtask", &[]),
 ];
 
@@ -33,8 +35,11 @@ const SHIPPED_LIBRARIES: &[&str] =
 const LIBRARIES_AND_RIG: &[&str] =
     &["model", "api", "store", "bbs", "locket", "auctioneer", "cell", "route-emitter", "router", "rig"];
 
-/// Shipped crates whose tests, and nothing but their tests, stand on the rig.
-const RIG_IN_TESTS: &[&str] = &["store", "bbs", "locket", "auctioneer", "cell", "route-emitter", "router", "corkboard"];
+/// What tests stand on, with the shipped crates whose tests, and nothing but their tests, may have it.
+const STANDS: &[(&str, &[&str])] = &[
+    ("rig", &["store", "bbs", "locket", "auctioneer", "cell", "route-emitter", "router", "corkboard"]),
+    ("suite", &["corkboard"]),
+];
 
 const TEST_TABLE: &str = "dev-dependencies";
 const DEPENDENCY_TABLES: &[&str] = &["dependencies", TEST_TABLE, "build-dependencies"];
@@ -56,10 +61,10 @@ pub(crate) fn manifest(path: &str, text: &str) -> Vec<Finding> {
         if !is_ours(dependency) || allowed.contains(&dependency) {
             continue;
         }
-        if dependency == "rig" && RIG_IN_TESTS.contains(&name) {
+        if STANDS.iter().any(|(stand, users)| *stand == dependency && users.contains(&name)) {
             if table != TEST_TABLE {
-                let what = format!("`{name}` depends on `rig` outside its tests");
-                let instead = format!("`rig` is never shipped: move the line to [{TEST_TABLE}]");
+                let what = format!("`{name}` depends on `{dependency}` outside its tests");
+                let instead = format!("`{dependency}` is never shipped: move the line to [{TEST_TABLE}]");
                 found.push(Finding::new(path, line_of(text, key), what, instead));
             }
             continue;
@@ -180,22 +185,24 @@ mod tests {
             ("build-dependencies", false),
             ("target.'cfg(unix)'.dependencies", false),
         ];
-        let spellings = ["rig.workspace = true", "stand = { package = \"corkboard-rig\", path = \"../rig\" }"];
-        for name in RIG_IN_TESTS {
+        let users = STANDS.iter().flat_map(|(stand, users)| users.iter().map(move |user| (stand, user)));
+        for (stand, name) in users {
+            let renamed = format!("it = {{ package = \"corkboard-{stand}\", path = \"../{stand}\" }}");
             for (table, in_tests) in tables {
-                for line in spellings {
+                for line in [format!("{stand}.workspace = true"), renamed.clone()] {
                     let refused = refused(name, &format!("[{table}]\n{line}\n"));
-                    let expected = (!in_tests).then(|| format!("`{name}` depends on `rig` outside its tests"));
+                    let expected = (!in_tests).then(|| format!("`{name}` depends on `{stand}` outside its tests"));
                     assert_eq!(refused, Vec::from_iter(expected), "[{table}] {line}");
                 }
             }
         }
+        assert_eq!(refused("bbs", "[dev-dependencies]\nsuite.workspace = true\n"), ["`bbs` depends on `suite`"]);
         let twice = "[dependencies]\nrig.workspace = true\n[dev-dependencies]\nrig.workspace = true\n";
         assert_eq!(refused("store", twice).len(), 1);
         for table in ["dependencies", "dev-dependencies"] {
             let text = format!("[{table}]\nrig.workspace = true\n");
             assert!(refused("bench", &text).is_empty());
-            for name in ["model", "api", "router", "sim", "xtask"] {
+            for name in ["model", "api", "sim", "xtask"] {
                 assert_eq!(refused(name, &text), [format!("`{name}` depends on `rig`")], "[{table}]");
             }
         }

@@ -66,7 +66,7 @@
 //! # For operators
 //!
 //! What only operators ask (migrations, keys, quarantine) is not Diego's, has no routes and speaks JSON: [`Client::ask`] and
-//! [`Client::download`].
+//! [`Client::download`]. What containers wrote is asked of the cells themselves: [`logs`].
 
 mod actual_lrps;
 mod address;
@@ -80,6 +80,7 @@ mod error;
 mod evacuation;
 mod events;
 mod feed;
+pub mod logs;
 mod operator;
 pub mod pool;
 mod retry;

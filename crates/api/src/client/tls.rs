@@ -113,6 +113,18 @@ pub fn server_config(ca: &Path, cert: &Path, key: &Path) -> Result<Arc<ServerCon
     Ok(Arc::new(config))
 }
 
+/// The side of a server that is for everybody: it shows a certificate and asks for none.
+pub fn public_server_config(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+        .map_err(TlsError::Library)?
+        .with_no_client_auth()
+        .with_single_cert(certificates(cert)?, private_key(key)?)
+        .map_err(|source| pair_error(cert, key, source))?;
+    config.session_storage = ServerSessionMemoryCache::new(SESSIONS_REMEMBERED_MAX);
+    Ok(Arc::new(config))
+}
+
 fn provider() -> Arc<CryptoProvider> {
     let mut provider = aws_lc_rs::default_provider();
     provider.cipher_suites.retain(|suite| suite.tls13().is_some() || TLS12_SUITES.contains(&suite.suite()));

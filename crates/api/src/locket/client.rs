@@ -1,24 +1,26 @@
-//! The four calls of Locket.
+//! The four calls of Locket, to one server or to several that share what they know.
 //!
 //! Promise: a call ends with an answer or an error within the limit that its caller gives. One that got no answer in time may
-//! have been carried out; the next call goes over a new connection then, because a line that was cut looks like a slow server.
+//! have been carried out. Of several servers the one that answered last is asked first; when it does not answer, the others are
+//! asked within the same limit, each for an equal part of what is left. That is safe because every call may be made
+//! twice: a lock is asked for again by the same owner, and what is given back already stays so.
+//!
+//! Servers behind one client must have one store, or each would know of owners that the others do not.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
-use tonic::metadata::MetadataValue;
-use tonic::transport::{Channel, Endpoint};
+use tokio::time::Instant;
+use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
-use super::dial::Dial;
+use super::line::Line;
 use super::proto::locket_client::LocketClient;
 use super::proto::{self, FetchAllRequest, FetchRequest, LockRequest, ReleaseRequest, TypeCode};
 use super::{LocketError, proto as wire};
 use crate::client::tls::TlsFiles;
 
-/// What one answer may take in memory: a list of all cells of a large platform is a few megabytes.
-const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// How long after the start Locket may take to answer for the first time.
 const READY_LIMIT: Duration = Duration::from_secs(10);
 const READY_PAUSE: Duration = Duration::from_millis(250);
@@ -26,7 +28,7 @@ const READY_CALL_LIMIT: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// `host:port`.
+    /// `host:port`, or several of them with commas between: servers that share one store.
     pub address: String,
     pub tls: TlsFiles,
     /// How often a connection on which an answer is awaited is probed, and how long it may stay silent then.
@@ -85,26 +87,17 @@ impl Resource {
 #[derive(Clone, Debug)]
 pub struct Client {
     address: Arc<str>,
-    endpoint: Endpoint,
-    dial: Dial,
-    channel: Arc<Mutex<Channel>>,
+    lines: Arc<[Line]>,
+    /// Which of them answered last.
+    current: Arc<AtomicUsize>,
 }
 
 impl Client {
     /// Prepares a client and connects with the first call.
     pub fn new(options: &Options) -> Result<Self, LocketError> {
-        let wrong = |_| LocketError::Address { address: options.address.clone() };
-        let dial = Dial::new(&options.address, &options.tls)?;
-        // Our own dialling speaks TLS; tonic must not try to.
-        let mut endpoint = Endpoint::from_shared(format!("http://{}", options.address)).map_err(wrong)?;
-        let origin = format!("https://{}", options.address).parse();
-        endpoint = endpoint.origin(origin.map_err(|_| LocketError::Address { address: options.address.clone() })?);
-        if let Some((interval, silence)) = options.keepalive {
-            endpoint = endpoint.http2_keep_alive_interval(interval).keep_alive_timeout(silence);
-        }
-        let channel = endpoint.connect_with_connector_lazy(dial.clone());
-        let address = options.address.as_str().into();
-        Ok(Self { address, endpoint, dial, channel: Arc::new(Mutex::new(channel)) })
+        let lines = options.address.split(',').map(|address| Line::new(address.trim(), options));
+        let lines = lines.collect::<Result<Vec<_>, _>>()?.into();
+        Ok(Self { address: options.address.as_str().into(), lines, current: Arc::default() })
     }
 
     /// A client whose Locket has answered. A server that starts before its Locket waits a little; one whose Locket is not
@@ -124,6 +117,7 @@ impl Client {
         }
     }
 
+    /// As it was given.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -137,61 +131,68 @@ impl Client {
         limit: Duration,
     ) -> Result<(), LocketError> {
         let ttl_in_seconds = i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX);
-        let mut request = Request::new(LockRequest { resource: Some(resource.to_wire()), ttl_in_seconds });
-        if let Ok(call_id) = MetadataValue::try_from(call_id) {
-            request.metadata_mut().insert("uuid", call_id);
-        }
+        let message = LockRequest { resource: Some(resource.to_wire()), ttl_in_seconds };
         let doing = format!("asking for the {} {}", resource.kind.name(), resource.key);
-        self.call(doing, limit, request, async |mut client, request| client.lock(request).await).await.map(drop)
+        let ask = |mut client: LocketClient<Channel>, request| async move { client.lock(request).await };
+        self.call(doing, limit, message, Some(call_id), ask).await.map(drop)
     }
 
     /// Gives a resource back. One that is not there is given back already.
     pub async fn release(&self, resource: &Resource, limit: Duration) -> Result<(), LocketError> {
-        let request = Request::new(ReleaseRequest { resource: Some(resource.to_wire()) });
+        let message = ReleaseRequest { resource: Some(resource.to_wire()) };
         let doing = format!("giving back the {} {}", resource.kind.name(), resource.key);
-        self.call(doing, limit, request, async |mut client, request| client.release(request).await).await.map(drop)
+        let ask = |mut client: LocketClient<Channel>, request| async move { client.release(request).await };
+        self.call(doing, limit, message, None, ask).await.map(drop)
     }
 
     pub async fn fetch(&self, key: &str, limit: Duration) -> Result<Resource, LocketError> {
-        let request = Request::new(FetchRequest { key: key.to_owned() });
+        let message = FetchRequest { key: key.to_owned() };
         let doing = format!("looking for {key}");
-        let ask = async |mut client: LocketClient<Channel>, request| client.fetch(request).await;
-        let answer: proto::FetchResponse = self.call(doing.clone(), limit, request, ask).await?;
+        let ask = |mut client: LocketClient<Channel>, request| async move { client.fetch(request).await };
+        let answer: proto::FetchResponse = self.call(doing.clone(), limit, message, None, ask).await?;
         let nothing = || LocketError::NotFound { doing, message: "the answer is empty".to_owned() };
         answer.resource.map(Resource::of_wire).ok_or_else(nothing)
     }
 
     pub async fn fetch_all(&self, kind: Kind, limit: Duration) -> Result<Vec<Resource>, LocketError> {
-        let request = Request::new(FetchAllRequest { r#type: kind.name().to_owned(), type_code: kind.code().into() });
-        let doing = format!("listing all of the kind {}", kind.name());
-        let ask = async |mut client: LocketClient<Channel>, request| client.fetch_all(request).await;
-        let answer: proto::FetchAllResponse = self.call(doing, limit, request, ask).await?;
+        let message = FetchAllRequest { r#type: kind.name().to_owned(), type_code: kind.code().into() };
+        let doing = format!("listing the {}s", kind.name());
+        let ask = |mut client: LocketClient<Channel>, request| async move { client.fetch_all(request).await };
+        let answer: proto::FetchAllResponse = self.call(doing, limit, message, None, ask).await?;
         Ok(answer.resources.into_iter().map(Resource::of_wire).collect())
     }
 
-    async fn call<Q, A>(
+    /// Asks one server after another until one answers, whatever it says.
+    async fn call<Q: Clone, A, F>(
         &self,
         doing: String,
         limit: Duration,
-        mut request: Request<Q>,
-        ask: impl AsyncFnOnce(LocketClient<Channel>, Request<Q>) -> Result<Response<A>, Status>,
-    ) -> Result<A, LocketError> {
-        // Locket need not finish what nobody waits for any more.
-        request.set_timeout(limit);
-        let channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let client = LocketClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
-        let error = match timeout(limit, ask(client, request)).await {
-            Ok(Ok(answer)) => return Ok(answer.into_inner()),
-            Ok(Err(status)) => LocketError::of(doing, &self.address, &status),
-            Err(_) => {
-                let why = format!("nothing came back within {limit:?}");
-                LocketError::Unreachable { doing, address: self.address.to_string(), why }
+        message: Q,
+        call_id: Option<&str>,
+        ask: impl Fn(LocketClient<Channel>, Request<Q>) -> F,
+    ) -> Result<A, LocketError>
+    where
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        let began = Instant::now();
+        let (first, count) = (self.current.load(Ordering::Relaxed), self.lines.len());
+        let mut silences = Vec::new();
+        for (at, waiting) in (0..count).map(|turn| (first + turn) % count).zip((1..=count).rev()) {
+            let line = &self.lines[at];
+            let spent = if silences.is_empty() { Duration::ZERO } else { began.elapsed() };
+            let share = limit.saturating_sub(spent) / u32::try_from(waiting).unwrap_or(u32::MAX);
+            match line.call(&doing, share, message.clone(), call_id, &ask).await {
+                Err(LocketError::Unreachable { why, .. }) => silences.push((&line.address, why)),
+                answered => {
+                    self.current.store(at, Ordering::Relaxed);
+                    return answered;
+                }
             }
-        };
-        if matches!(error, LocketError::Unreachable { .. }) {
-            let fresh = self.endpoint.connect_with_connector_lazy(self.dial.clone());
-            *self.channel.lock().unwrap_or_else(PoisonError::into_inner) = fresh;
         }
-        Err(error)
+        let why = match &silences[..] {
+            [(_, why)] => why.clone(),
+            several => several.iter().map(|(address, why)| format!("{address}: {why}")).collect::<Vec<_>>().join("; "),
+        };
+        Err(LocketError::Unreachable { doing, address: self.address.to_string(), why })
     }
 }

@@ -42,6 +42,26 @@ impl Shortage {
     }
 }
 
+impl Reason {
+    /// When you add a reason: metrics know its class, and its name is promised.
+    pub(crate) const CLASSES: [&str; 7] =
+        ["no_cells", "rootfs", "volume_drivers", "placement_tags", "resources", "in_flight_limit", "refused_by_cell"];
+
+    pub(crate) fn class(&self) -> &'static str {
+        let [no_cells, rootfs, volume_drivers, placement_tags, resources, in_flight_limit, refused_by_cell] =
+            Self::CLASSES;
+        match self {
+            Self::NoCells => no_cells,
+            Self::Rootfs => rootfs,
+            Self::VolumeDrivers => volume_drivers,
+            Self::PlacementTags(_) => placement_tags,
+            Self::Resources(_) => resources,
+            Self::InFlight => in_flight_limit,
+            Self::Refused(_) => refused_by_cell,
+        }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -79,8 +79,8 @@ async fn auctions_are_counted() {
         ("lrp_auctions_failed_total", "1"),
         ("task_auctions_started_total", "1"),
         ("task_auctions_failed_total", "1"),
-        ("failed_cell_state_requests_total", "0"),
-        ("request_count_total", "4"),
+        ("cell_state_failures_total", "0"),
+        ("requests_total", "4"),
         ("lock_held", "1"),
         ("starts_waiting", "0"),
     ] {

@@ -5,6 +5,8 @@ use model::{DomainName, Resources, Task, TaskDefinition, TaskGuid};
 
 use super::*;
 
+mod cells;
+
 const SMALL: RingLimits = RingLimits { events_max: 4, bytes_max: usize::MAX };
 
 fn task(guid: &str) -> Event {

@@ -3,8 +3,9 @@
 //!
 //! Promise: a cell that Locket no longer lists is still there for ten seconds, twice the time after which a cell repeats itself:
 //! a Locket that has lost what it knew looks for a moment as if every cell had died. Our own store does not lose presences while
-//! a master uses it, so what it no longer lists is gone almost at once. While nobody answers nothing is concluded at all: the cells that were there stay, and none of them grows older. A presence that cannot be understood is
-//! named once, with its key and never with what it says, and is no cell.
+//! a master uses it, so what it no longer lists is gone. While nobody answers nothing is concluded at all: the cells that were
+//! there stay, and none of them grows older. A presence that cannot be understood is named once, with its key and never with
+//! what it says, and is no cell.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -48,6 +49,11 @@ impl Place {
         }
     }
 
+    /// Whether what is not listed is not there. A Locket may have lost what it knew.
+    fn is_exact(&self) -> bool {
+        matches!(self, Self::Ours(_))
+    }
+
     async fn list(&self) -> Result<Vec<Resource>, String> {
         let limit = self.rhythm().limit;
         match self {
@@ -69,7 +75,7 @@ pub(crate) async fn follow(
     mut stop: watch::Receiver<bool>,
 ) {
     let rhythm = place.rhythm();
-    let mut roll = Roll::new(rhythm.kept_ns);
+    let mut roll = Roll { is_exact: place.is_exact(), ..Roll::new(rhythm.kept_ns) };
     let mut first = Some(first);
     let mut complained = false;
     loop {
@@ -81,7 +87,11 @@ pub(crate) async fn follow(
         let present = match listed {
             Ok(listed) => {
                 complained = false;
-                roll.heard(&listed, now_ns)
+                let present = roll.heard(&listed, now_ns);
+                if place.is_exact() {
+                    registry.only_from(Source::Locket, &present, now_ns);
+                }
+                present
             }
             Err(error) => {
                 if !std::mem::replace(&mut complained, true) {
@@ -105,6 +115,8 @@ pub(crate) async fn follow(
 #[derive(Debug)]
 struct Roll {
     kept_ns: Nanos,
+    /// What is not listed is not there.
+    is_exact: bool,
     cells: BTreeMap<CellId, (Cell, Nanos)>,
     /// What could not be understood in the last list: its keys and the hashes of what they said.
     garbage: BTreeSet<(String, u64)>,
@@ -112,7 +124,7 @@ struct Roll {
 
 impl Roll {
     fn new(kept_ns: Nanos) -> Self {
-        Self { kept_ns, cells: BTreeMap::new(), garbage: BTreeSet::new() }
+        Self { kept_ns, is_exact: false, cells: BTreeMap::new(), garbage: BTreeSet::new() }
     }
 
     /// The cells of a list.
@@ -139,6 +151,9 @@ impl Roll {
             }
         }
         self.garbage = garbage;
+        if self.is_exact {
+            self.cells.retain(|_, (_, until_ns)| *until_ns == now_ns.saturating_add(self.kept_ns));
+        }
         present
     }
 
@@ -185,6 +200,9 @@ mod tests {
                 Some(listed) => self.roll.heard(listed, now_ns),
                 None => self.roll.nothing_heard(now_ns),
             };
+            if self.roll.is_exact && listed.is_some() {
+                self.registry.only_from(Source::Locket, &present, now_ns);
+            }
             self.registry.announce_from(Source::Locket, present, OF_LOCKET.kept_ns, now_ns);
             let live: Vec<String> = self.registry.live(now_ns).iter().map(|cell| cell.id.to_string()).collect();
             assert_eq!(live.join(" "), expected, "at {at_s} s");
@@ -210,6 +228,19 @@ mod tests {
         // Locket comes back without what it knew.
         world.check(56, Some(&[]), "a");
         world.check(60, Some(&[cell("a")]), "a");
+    }
+
+    #[test]
+    fn in_our_own_store_whoever_is_not_listed_is_gone_and_silence_changes_nothing() {
+        let roll = Roll { is_exact: true, ..Roll::new(OF_OURS.kept_ns) };
+        let mut world = World { roll, registry: Registry::new(0) };
+        world.check(1, Some(&[cell("a"), cell("b")]), "a b");
+        world.check(2, Some(&[cell("a")]), "a");
+        for at_s in [5, 8, 11] {
+            world.check(at_s, None, "a");
+        }
+        world.check(12, Some(&[cell("b")]), "b");
+        world.check(13, Some(&[]), "");
     }
 
     #[test]

@@ -3,12 +3,16 @@
 //! One request is under way at a time. What is asked for meanwhile gathers and leaves with the next one, an element per
 //! process with all its indices, so that a burst costs the auctioneer a few large auctions rather than many small ones.
 //!
+//! There may be several auctioneers, of which one has the lock; the others refuse connections. Whoever does not answer is passed
+//! over, and the one that answered last is asked first.
+//!
 //! A failed request is counted, logged once and forgotten: convergence lists everything that still waits for a place. No
 //! second copy of that list is kept here, because it would be wrong as soon as something is placed or no longer wanted.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hyper::{Method, StatusCode};
@@ -37,6 +41,14 @@ pub(super) enum Order {
 #[derive(Debug)]
 pub(super) struct Auctioneer {
     http: Http,
+    /// One of them is active at a time; the others refuse connections.
+    places: Vec<Place>,
+    /// The one that answered last is asked first.
+    last: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Place {
     url: Url,
     /// The same host and port without TLS, where the configuration allows to fall back to it.
     plain: Option<Url>,
@@ -45,19 +57,11 @@ pub(super) struct Auctioneer {
 impl Auctioneer {
     /// `None` when no auctioneer is configured.
     pub(super) fn new(config: &config::Outbound) -> Result<Option<Self>, ConfigError> {
-        let Some(text) = &config.auctioneer_url else { return Ok(None) };
-        let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-        let url = url.ok_or_else(|| ConfigError::AuctioneerUrl { url: text.clone() })?;
+        let Some(texts) = &config.auctioneer_url else { return Ok(None) };
         let tls = identity(config.auctioneer_tls.as_ref(), "the auctioneer")?;
-        let encrypted = url.scheme() == "https";
-        if encrypted && tls.is_none() {
-            return Err(ConfigError::AuctioneerCertificates { url: text.clone() });
-        }
-        if config.auctioneer_require_tls && !encrypted {
-            return Err(ConfigError::AuctioneerPlain { url: text.clone() });
-        }
-        let plain = if encrypted && !config.auctioneer_require_tls { without_tls(&url) } else { None };
-        Ok(Some(Self { http: Http::new(tls, config.communication_timeout), url, plain }))
+        let places =
+            texts.split(',').map(|text| Place::new(text.trim(), config, tls.is_some())).collect::<Result<_, _>>()?;
+        Ok(Some(Self { http: Http::new(tls, config.communication_timeout), places, last: AtomicUsize::new(0) }))
     }
 
     /// Places what arrives until the queue closes.
@@ -88,10 +92,20 @@ impl Auctioneer {
             return Ok(());
         }
         let body = bytes::Bytes::from(api::json::to_string(elements));
-        match (self.post(&self.url, kind, body.clone(), trace).await, &self.plain) {
-            (Err(CallError::Transport { .. }), Some(plain)) => self.post(plain, kind, body, trace).await,
-            (outcome, _) => outcome,
+        let first = self.last.load(Ordering::Relaxed);
+        let mut outcome = Err(CallError::Address);
+        for at in (0..self.places.len()).map(|step| (first + step) % self.places.len()) {
+            let place = &self.places[at];
+            outcome = match (self.post(&place.url, kind, body.clone(), trace).await, &place.plain) {
+                (Err(CallError::Transport { .. }), Some(plain)) => self.post(plain, kind, body.clone(), trace).await,
+                (outcome, _) => outcome,
+            };
+            if !matches!(outcome, Err(CallError::Transport { .. })) {
+                self.last.store(at, Ordering::Relaxed);
+                break;
+            }
         }
+        outcome
     }
 
     async fn post(&self, base: &Url, kind: &str, body: bytes::Bytes, trace: &str) -> Result<(), CallError> {
@@ -102,6 +116,22 @@ impl Auctioneer {
             StatusCode::ACCEPTED => Ok(()),
             status => Err(CallError::Status { status: status.as_u16() }),
         }
+    }
+}
+
+impl Place {
+    fn new(text: &str, config: &config::Outbound, has_tls: bool) -> Result<Self, ConfigError> {
+        let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+        let url = url.ok_or_else(|| ConfigError::AuctioneerUrl { url: text.to_owned() })?;
+        let encrypted = url.scheme() == "https";
+        if encrypted && !has_tls {
+            return Err(ConfigError::AuctioneerCertificates { url: text.to_owned() });
+        }
+        if config.auctioneer_require_tls && !encrypted {
+            return Err(ConfigError::AuctioneerPlain { url: text.to_owned() });
+        }
+        let plain = if encrypted && !config.auctioneer_require_tls { without_tls(&url) } else { None };
+        Ok(Self { url, plain })
     }
 }
 
@@ -438,6 +468,9 @@ mod tests {
     #[test]
     fn a_configuration_that_cannot_work_is_refused_at_the_start() {
         assert_eq!(complaint("http://localhost:9016", false), "fine");
+        assert_eq!(complaint("http://localhost:9016, http://localhost:9017", false), "fine");
+        expect![[r#"the auctioneer's address "" is not an http or https URL that names a host"#]]
+            .assert_eq(&complaint("http://localhost:9016,", false));
         expect![[r#"the auctioneer's address "localhost:9016" is not an http or https URL that names a host"#]]
             .assert_eq(&complaint("localhost:9016", false));
         expect![[r#"the auctioneer's address "https://localhost:9016" needs a CA file, a certificate and a key; use http:// without TLS"#]]

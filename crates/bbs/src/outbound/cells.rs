@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::rep::AddressError;
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use model::{ActualLrpKey, Cell, CellId, DesiredLrp, DomainName, InstanceGuid, InstanceKey, ProcessGuid, TaskGuid};
@@ -166,18 +167,12 @@ impl Cells {
         self.versions.call(Callee { cell, address }, call, Instant::now(), send).await
     }
 
-    /// Diego's table, which a test prints whole. Beyond it: without certificates an https address is refused wherever it
-    /// stands, since nothing else could come of it.
+    /// As the auctioneer chooses, too.
     fn address<'a>(&self, cell: &'a Cell) -> Result<&'a str, CallError> {
-        let is_https = |address: &str| address.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://"));
-        let chosen = if cell.rep_url.is_empty() { &cell.rep_address } else { &cell.rep_url };
-        if self.require_tls && !is_https(&cell.rep_url) {
-            Err(CallError::TlsRequired)
-        } else if is_https(chosen) && !self.http.has_certificates() {
-            Err(CallError::NoCertificates)
-        } else {
-            Ok(chosen)
-        }
+        api::rep::address(cell, self.require_tls, self.http.has_certificates()).map_err(|error| match error {
+            AddressError::TlsRequired => CallError::TlsRequired,
+            AddressError::NoCertificates => CallError::NoCertificates,
+        })
     }
 }
 

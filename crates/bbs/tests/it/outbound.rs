@@ -355,6 +355,16 @@ async fn an_auctioneer_that_refuses_is_counted_once_a_batch() {
 }
 
 #[tokio::test]
+async fn an_auctioneer_that_does_not_answer_is_passed_over() {
+    let mut world = World::new().await;
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut peer = Peer::new([Reply::Status(202)]).await;
+    world.config.auctioneer_url = Some(format!("http://{nobody}, http://{}", peer.address));
+    world.carry_out([auction("a", 0)]).await;
+    assert_eq!((peer.lines(), world.metrics.auction_failures.get()), (vec!["POST /v1/lrps".to_owned()], 0));
+}
+
+#[tokio::test]
 async fn without_an_auctioneer_nobody_is_asked_and_nothing_fails() {
     let world = World::new().await;
     world.carry_out([auction("a", 0)]).await;

@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use bbs::Board;
 use bbs::cells::Registry;
 use bbs::clock::{Clock, SystemClock};
+use bbs::commands::{Effect, TracedEffect};
 use bbs::config::Timing;
 use bbs::converge::Converger;
 use bbs::events::Hub;
@@ -18,6 +19,7 @@ use store::Store;
 use store::memory::Memory;
 use tokio::sync::{Notify, mpsc, watch};
 
+use crate::assembled::Assembled;
 use crate::harness::until;
 use crate::samples;
 
@@ -92,4 +94,42 @@ async fn two_passes_never_run_at_once_and_any_number_of_wishes_is_one_more() {
     stop.send_replace(true);
     running.await.unwrap();
     assert_eq!((begun(), metrics.convergence.task_runs.get()), (2, 2));
+}
+
+/// Whoever asked for a place while no cell was there need not wait until the question is old.
+#[tokio::test]
+async fn what_waits_is_auctioned_when_the_first_cell_comes() {
+    let mut world = Assembled::new().await;
+    world.client().desire_lrp(samples::lrp("p", 2)).await.unwrap();
+    assert_eq!(indices(world.effects.recv().await), [0, 1]);
+    let (converger, mut effects) = (world.converger, world.effects);
+    let (wake, metrics) = (converger.wake.clone(), converger.metrics.clone());
+    let passes = || metrics.convergence.task_runs.get();
+    let (stop, stopped) = watch::channel(false);
+    let running = tokio::spawn(converger.run(stopped));
+    wake.notify_one();
+    until("a pass without cells has ended", || async { passes() == 1 }).await;
+    assert!(effects.try_recv().is_err(), "nobody could take them");
+
+    let wire = api::models::CellPresence { cell_id: "c".into(), ..Default::default() };
+    let cell = api::convert::cell_from_wire(wire).unwrap();
+    world.app.registry.announce(cell, bbs::cells::PRESENCE_TTL_NS, world.clock.uptime_ns());
+    wake.notify_one();
+    let mut asked = indices(effects.recv().await);
+    while asked.len() < 2 {
+        asked.extend(indices(effects.recv().await));
+    }
+    assert_eq!(asked, [0, 1]);
+    wake.notify_one();
+    until("a pass with the same cell has ended", || async { passes() == 3 }).await;
+    stop.send_replace(true);
+    running.await.unwrap();
+    assert!(effects.try_recv().is_err(), "they are not old yet, and nothing is new");
+}
+
+fn indices(effect: Option<TracedEffect>) -> Vec<i32> {
+    match effect.map(|traced| traced.effect) {
+        Some(Effect::AuctionLrp { indices, .. }) => indices,
+        other => panic!("{other:?} is no auction"),
+    }
 }

@@ -1,5 +1,5 @@
 //! The load generator against a server that answers from a script, the binary itself, and real servers, small: an upgrade,
-//! another key, and nodes on etcd.
+//! another key, nodes on etcd, and a whole cluster.
 
 #![expect(clippy::unwrap_used, reason = "the functions around the tests are tests too")]
 
@@ -9,4 +9,5 @@ mod etcd;
 mod load;
 mod migrate;
 mod program;
+mod scale;
 mod scripted;

@@ -38,12 +38,12 @@ use super::files::cache::Cache;
 use super::files::root::RootDir;
 use super::files::transfer::Transfer;
 use super::health::{CheckTimes, Network};
-use super::logs::{logs_folder, prune};
+use super::logs::{Archive, logs_folder};
 use super::process::ShimCommand;
 use super::records::{Record, containers_folder, folder_name};
 use super::{
-    Container, ContainerGuid, Event, Executor, ExecutorError, Later, LogLine, Reservation, Room, RunSpec, State,
-    Update, Usage,
+    Container, ContainerGuid, Event, Executor, ExecutorError, KeptLines, Later, LogLine, LogsWanted, Reservation, Room,
+    RunSpec, State, Update, Usage,
 };
 use entry::Entry;
 use ports::Ports;
@@ -59,6 +59,8 @@ const LOCK_PAUSE_MS: u64 = 20;
 pub struct LocalConfig {
     /// Everything is kept here. One cell at a time.
     pub root: PathBuf,
+    /// What containers are told of where they are, as `CORKBOARD_CELL_ID`; nothing, if it is empty.
+    pub cell_id: String,
     pub total: Room,
     /// Where ports of the host are reached by others, and by checks.
     pub address: IpAddr,
@@ -86,6 +88,7 @@ impl LocalConfig {
     pub fn new(root: PathBuf, total: Room, shim: ShimCommand) -> Self {
         Self {
             root,
+            cell_id: String::new(),
             total,
             address: IpAddr::from([127, 0, 0, 1]),
             host_ports: 61_001..=65_534,
@@ -129,6 +132,7 @@ pub(crate) struct Inner {
     ports: Mutex<Ports>,
     events: broadcast::Sender<Event>,
     lines: broadcast::Sender<LogLine>,
+    archive: Archive,
     turns: Arc<Semaphore>,
     tasks: Mutex<Option<JoinSet<()>>>,
     /// Held for as long as this cell has the folder.
@@ -156,9 +160,6 @@ impl LocalExecutor {
         let transfer = Transfer { tls: config.tls.clone() };
         let cache = Cache::open(config.root.join("cache"), config.cache_bytes_max, transfer);
         let cache = cache.map_err(|error| OpenError::Cache(error.to_string()))?;
-        if let Err(error) = prune(&logs_folder(&config.root)) {
-            tracing::warn!(%error, "old logs cannot be removed");
-        }
         let inner = Arc::new(Inner {
             sandbox: sandbox::Checked::new(&config.sandbox, &config.root, config.control_groups),
             cache,
@@ -166,12 +167,14 @@ impl LocalExecutor {
             ports: Mutex::new(Ports::new(config.host_ports.clone(), config.address)),
             events: broadcast::Sender::new(EVENTS_MAX),
             lines: broadcast::Sender::new(LINES_MAX),
+            archive: Archive::new(logs_folder(&config.root)),
             turns: Network::turns(),
             tasks: Mutex::new(Some(JoinSet::new())),
             _lock: lock,
             config,
         });
         inner.take_over().map_err(|source| OpenError::Folder { root: inner.config.root.clone(), source })?;
+        inner.archive.prune(&inner.entries().keys().cloned().collect());
         inner.spawn(guard::watch(inner.clone()));
         Ok(Self { inner })
     }
@@ -392,6 +395,12 @@ impl Executor for LocalExecutor {
 
     fn logs(&self) -> broadcast::Receiver<LogLine> {
         self.inner.lines.subscribe()
+    }
+
+    fn kept_logs(&self, wanted: LogsWanted) -> Later<'_, io::Result<KeptLines>> {
+        let inner = self.inner.clone();
+        let read = tokio::task::spawn_blocking(move || inner.archive.read(&wanted));
+        Box::pin(async move { read.await.unwrap_or_else(|error| Err(io::Error::other(error))) })
     }
 
     fn close(&self) -> Later<'_, ()> {

@@ -13,10 +13,10 @@ use tokio::sync::broadcast;
 use tokio::time::Instant;
 
 pub use kept::recent;
-pub(crate) use kept::{Kept, logs_folder, prune};
+pub(crate) use kept::{Archive, Kept, logs_folder};
 
 use super::clock::wall_ns;
-use super::{ContainerGuid, LogConfig, LogLine};
+use super::{ContainerGuid, LogConfig, LogLine, Nanos, Owner};
 
 /// The longest line, as in Diego: what fits into one message of its log system.
 pub const LINE_BYTES_MAX: usize = 61_440;
@@ -30,6 +30,7 @@ const SILENCE_MS: u64 = 1_000;
 /// The output of a container.
 pub(crate) struct Stream {
     container: ContainerGuid,
+    owner: Arc<Owner>,
     heard: Mutex<Heard>,
     listeners: broadcast::Sender<LogLine>,
 }
@@ -38,18 +39,15 @@ struct Heard {
     config: Arc<LogConfig>,
     limit: Limit,
     kept: Kept,
+    /// Of the last line, also of a cell that was here before.
+    last_ns: Nanos,
 }
 
 impl Stream {
-    pub(crate) fn new(
-        container: ContainerGuid,
-        config: LogConfig,
-        listeners: broadcast::Sender<LogLine>,
-        kept: Kept,
-    ) -> Arc<Self> {
-        let limit = Limit::new(config.bytes_per_s_max);
-        let heard = Mutex::new(Heard { config: Arc::new(config), limit, kept });
-        Arc::new(Self { container, heard, listeners })
+    pub(crate) fn new(owner: Owner, config: LogConfig, listeners: broadcast::Sender<LogLine>, kept: Kept) -> Arc<Self> {
+        let (limit, last_ns) = (Limit::new(config.bytes_per_s_max), kept.last_ns());
+        let heard = Mutex::new(Heard { config: Arc::new(config), limit, kept, last_ns });
+        Arc::new(Self { container: owner.container(), owner: Arc::new(owner), heard, listeners })
     }
 
     pub(crate) fn set_tags(&self, tags: std::collections::BTreeMap<String, String>) {
@@ -60,7 +58,7 @@ impl Stream {
     }
 
     fn line(&self, source: &Arc<str>, is_error: bool, text: &str) {
-        for piece in pieces(text) {
+        for piece in text.split('\n').flat_map(pieces) {
             let mut heard = locked(&self.heard);
             match heard.limit.admit(piece.len(), Instant::now()) {
                 Admission::Pass => self.send(&mut heard, source, is_error, piece),
@@ -75,12 +73,15 @@ impl Stream {
     }
 
     fn send(&self, heard: &mut Heard, source: &Arc<str>, is_error: bool, text: &str) {
+        // A clock that is set back must not make a line look like one that was told already.
+        heard.last_ns = wall_ns().max(heard.last_ns.saturating_add(1));
         let line = LogLine {
             container: self.container.clone(),
+            owner: self.owner.clone(),
             log: heard.config.clone(),
             source: source.clone(),
             is_error,
-            at_ns: wall_ns(),
+            at_ns: heard.last_ns,
             text: text.to_owned(),
         };
         heard.kept.write(&line);
@@ -109,7 +110,7 @@ const BUFFER_BYTES_MAX: usize = 4_096;
 impl Output {
     pub(crate) fn new(stream: Arc<Stream>) -> Self {
         let source = locked(&stream.heard).config.source.clone();
-        let source = if source.is_empty() { SOURCE_DEFAULT.into() } else { source.into() };
+        let source = if source.is_empty() { SOURCE_DEFAULT.into() } else { named(&source) };
         Self { sink: Sink::Stream(stream), source }
     }
 
@@ -119,7 +120,7 @@ impl Output {
 
     /// The same under another name, or under the same where that is empty.
     pub(crate) fn of(&self, source: &str) -> Self {
-        let source = if source.is_empty() { self.source.clone() } else { source.into() };
+        let source = if source.is_empty() { self.source.clone() } else { named(source) };
         Self { sink: self.sink.clone(), source }
     }
 
@@ -151,6 +152,11 @@ impl Output {
             Sink::Stream(_) | Sink::Silence => String::new(),
         }
     }
+}
+
+/// A source comes from a definition, and stands in a line: whatever would break that is left out.
+fn named(source: &str) -> Arc<str> {
+    source.chars().filter(|c| !c.is_control() && !matches!(c, '[' | ']')).collect::<String>().into()
 }
 
 /// Whether a line may pass.

@@ -39,7 +39,7 @@ pub(crate) struct Record {
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum OwnerRecord {
+pub(crate) enum OwnerRecord {
     Lrp { process_guid: String, index: i32, domain: String, instance_guid: String },
     Task { guid: String, domain: String },
 }
@@ -105,7 +105,7 @@ impl Record {
 }
 
 impl OwnerRecord {
-    fn of(owner: &Owner) -> Self {
+    pub(crate) fn of(owner: &Owner) -> Self {
         match owner {
             Owner::Lrp { key, instance } => Self::Lrp {
                 process_guid: key.process_guid.to_string(),
@@ -117,7 +117,7 @@ impl OwnerRecord {
         }
     }
 
-    fn parse(&self) -> Result<Owner, model::IdError> {
+    pub(crate) fn parse(&self) -> Result<Owner, model::IdError> {
         Ok(match self {
             Self::Lrp { process_guid, index, domain, instance_guid } => Owner::Lrp {
                 key: ActualLrpKey {

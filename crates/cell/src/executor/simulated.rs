@@ -5,8 +5,9 @@
 //! uses the executor, as those of a real one do.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 use std::fmt;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -16,12 +17,15 @@ use tokio::sync::{Notify, broadcast};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    Container, ContainerGuid, Ending, Event, Executor, ExecutorError, Later, LogLine, Owner, Port, Reservation, Room,
-    RunSpec, State, Update, Usage,
+    Container, ContainerGuid, Ending, Event, Executor, ExecutorError, KeptLines, Later, LogConfig, LogLine, LogsWanted,
+    Owner, Port, Reservation, Room, RunSpec, State, Update, Usage,
 };
 
 /// Events that a listener may be behind before it hears that it missed some.
 const EVENTS_BEHIND_MAX: usize = 4096;
+const LINES_BEHIND_MAX: usize = 64;
+/// Of all containers together; older lines are forgotten.
+const LINES_KEPT_MAX: usize = 20_000;
 /// Host ports are given out from here on and come round again: nobody listens there.
 const HOST_PORT_FIRST: u16 = 61_000;
 const HOST_PORTS: u16 = 4_000;
@@ -81,6 +85,7 @@ struct Inside {
     move_last: u64,
     next_port: u16,
     runs: HashMap<ContainerGuid, usize>,
+    lines: VecDeque<LogLine>,
 }
 
 struct Simulated {
@@ -115,6 +120,7 @@ impl SimulatedExecutor {
             move_last: 0,
             next_port: 0,
             runs: HashMap::new(),
+            lines: VecDeque::new(),
         };
         let executor = Arc::new(Self {
             total,
@@ -122,7 +128,7 @@ impl SimulatedExecutor {
             inside: Mutex::new(inside),
             changed: Arc::default(),
             events: broadcast::Sender::new(EVENTS_BEHIND_MAX),
-            logs: broadcast::Sender::new(1),
+            logs: broadcast::Sender::new(LINES_BEHIND_MAX),
             started: (Instant::now(), now_ns),
         });
         tokio::spawn(drive(Arc::downgrade(&executor), executor.changed.clone()));
@@ -131,6 +137,29 @@ impl SimulatedExecutor {
 
     pub fn set_behaviour(&self, behaviour: Behaviour) {
         self.inside().behaviour = behaviour;
+    }
+
+    /// Lets something in a container write a line. Times of lines are their numbers.
+    pub fn say(&self, guid: &ContainerGuid, text: &str) {
+        let mut inside = self.inside();
+        let Some(owner) = inside.containers.get(guid).map(|simulated| simulated.container.owner.clone()) else {
+            return;
+        };
+        let index = if let Owner::Lrp { key, .. } = &owner { key.index } else { 0 };
+        let line = LogLine {
+            container: guid.clone(),
+            owner: Arc::new(owner),
+            log: Arc::new(LogConfig { index, ..LogConfig::default() }),
+            source: "APP".into(),
+            is_error: false,
+            at_ns: inside.lines.back().map_or(0, |line| line.at_ns) + 1,
+            text: text.to_owned(),
+        };
+        if inside.lines.len() == LINES_KEPT_MAX {
+            inside.lines.pop_front();
+        }
+        inside.lines.push_back(line.clone());
+        let _ = self.logs.send(line);
     }
 
     pub fn set_health(&self, health: Result<(), String>) {
@@ -447,6 +476,15 @@ impl Executor for SimulatedExecutor {
 
     fn logs(&self) -> broadcast::Receiver<LogLine> {
         self.logs.subscribe()
+    }
+
+    fn kept_logs(&self, wanted: LogsWanted) -> Later<'_, io::Result<KeptLines>> {
+        let inside = self.inside();
+        let is_wanted = |line: &&LogLine| wanted.of.is(&line.owner) && line.at_ns > wanted.after_ns;
+        let mut lines: Vec<LogLine> = inside.lines.iter().filter(is_wanted).cloned().collect();
+        lines.drain(..lines.len().saturating_sub(wanted.lines_max));
+        let now_ns = inside.lines.back().map_or(0, |line| line.at_ns);
+        Box::pin(std::future::ready(Ok(KeptLines { now_ns, lines, left_out: 0 })))
     }
 
     fn close(&self) -> Later<'_, ()> {

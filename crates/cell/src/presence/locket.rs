@@ -14,7 +14,8 @@ const CALL_LIMIT: Duration = Duration::from_secs(4);
 pub struct LocketPresence {
     client: Client,
     cell_id: String,
-    /// Another at each start, as Diego's: a process that was thought dead cannot speak for its successor.
+    /// The same after a restart, if one process at a time can have it: then the presence goes on without a gap. Diego's is
+    /// another one at each start, and waits until the time of the former is over.
     owner: String,
 }
 

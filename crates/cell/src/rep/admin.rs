@@ -7,10 +7,10 @@ use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 
 use super::clock::Clock;
-use super::door::Room;
+use super::door::{Answer, Room};
 use super::evacuation::Evacuation;
 use super::metrics::Metrics;
-use super::network::{Answer, body, json, not_allowed, status};
+use super::network::{body, json, not_allowed, status};
 use crate::executor::Executor;
 
 const METRICS_PATH: &str = "/metrics";
@@ -40,8 +40,8 @@ impl Room for Admin {
             }
             EVACUATION_PATH => json(StatusCode::OK, &self.evacuation.progress(&self.executor.list())),
             METRICS_PATH => {
-                let (total, remaining) = (self.executor.total(), self.executor.remaining());
-                body(StatusCode::OK, METRICS_TYPE, self.metrics.text(total, remaining, &self.executor.list()))
+                let text = self.metrics.text(self.executor.as_ref(), &self.evacuation);
+                body(StatusCode::OK, METRICS_TYPE, text)
             }
             _ => status(StatusCode::OK),
         }

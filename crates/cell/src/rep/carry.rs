@@ -6,10 +6,13 @@
 use std::sync::Arc;
 
 use api::client::{Client, ClientError, Evacuation};
-use api::models::{CompleteTaskRequest, EvacuateRunningActualLrpRequest, StartActualLrpRequest, error::Type};
+use api::models::{
+    ActualLrp, CompleteTaskRequest, EvacuateRunningActualLrpRequest, StartActualLrpRequest, error::Type,
+};
 use bytes::Bytes;
 use model::{ActualLrpKey, CellId, InstanceGuid, TaskGuid, truncate_reason};
 
+use super::agree::agrees;
 use super::metrics::Metrics;
 use super::plan::{Answer, Call, Residue, Then, plan, react};
 use super::spec;
@@ -156,6 +159,13 @@ impl Carrier {
             // Planned for instances only.
             _ => Answer::Silence,
         }
+    }
+
+    /// Whether the record of an instance says what its container would.
+    pub(super) fn agrees(&self, record: &ActualLrp, container: &Container) -> bool {
+        let Owner::Lrp { key, instance } = &container.owner else { return false };
+        let name = (spec::key(key), spec::instance_key(instance, &self.cell));
+        agrees(record, container.state, &self.start_request(container, name))
     }
 
     fn start_request(

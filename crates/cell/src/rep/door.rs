@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -24,9 +24,12 @@ use super::config::Limits;
 /// How long to wait after `accept` failed, usually because files ran out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Most answers are there at once; some are written while they are read.
+pub(super) type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
+
 /// What is behind a door.
 pub(super) trait Room: Send + Sync + 'static {
-    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Full<Bytes>>> + Send;
+    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Answer> + Send;
 }
 
 /// Serves until told to stop, then lets requests in flight finish. Dropping it cuts all connections off.

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, PoisonError};
 
+use api::cell::logs::LOGS_PATH;
 use api::cell::{CONTAINER_METRICS_PATH, LrpUpdate, RESET_PATH};
 use api::client::TRACE_HEADER;
 use api::rep::{STATE_PATH, WORK_PATH, Work};
@@ -17,8 +18,9 @@ use tokio::time::timeout;
 use super::accept::{Accepted, accept};
 use super::clock::Clock;
 use super::config::Config;
-use super::door::Room;
+use super::door::{Answer, Room};
 use super::evacuation::Evacuation;
+use super::logs::Logs;
 use super::metrics::Metrics;
 use super::offer::{self, Moment};
 use super::reconcile::Traces;
@@ -38,9 +40,8 @@ pub(super) struct Network {
     pub(super) traces: Arc<Traces>,
     /// Full means that everything is looked at anyway.
     pub(super) nudges: mpsc::Sender<ContainerGuid>,
+    pub(super) logs: Logs,
 }
-
-pub(super) type Answer = Response<Full<Bytes>>;
 
 /// What a path means, once it is known to exist.
 enum Wish<'a> {
@@ -50,13 +51,14 @@ enum Wish<'a> {
     Stop { instance: &'a str },
     Cancel { task: &'a str },
     Usage,
+    Logs,
     Reset,
 }
 
 impl Wish<'_> {
     fn method(&self) -> Method {
         match self {
-            Self::State | Self::Usage => Method::GET,
+            Self::State | Self::Usage | Self::Logs => Method::GET,
             Self::Update { .. } => Method::PUT,
             Self::Work | Self::Stop { .. } | Self::Cancel { .. } | Self::Reset => Method::POST,
         }
@@ -68,6 +70,7 @@ fn wish(path: &str) -> Option<Wish<'_>> {
         STATE_PATH => return Some(Wish::State),
         WORK_PATH => return Some(Wish::Work),
         CONTAINER_METRICS_PATH => return Some(Wish::Usage),
+        LOGS_PATH => return Some(Wish::Logs),
         RESET_PATH => return Some(Wish::Reset),
         _ => {}
     }
@@ -104,6 +107,7 @@ impl Room for Network {
                 let usage = self.executor.usage().await;
                 json(StatusCode::OK, &offer::usage(&self.config, &self.executor.list(), &usage))
             }
+            Wish::Logs => self.logs.answer(head.uri.query().unwrap_or_default()),
             Wish::Reset => status(StatusCode::INTERNAL_SERVER_ERROR),
         }
     }
@@ -157,9 +161,7 @@ impl Network {
             let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
             traces.extend(containers.iter().map(|guid| (guid.clone(), trace.to_owned())));
         }
-        for guid in containers {
-            self.nudge(guid);
-        }
+        // They are looked at without a nudge, because to be reserved is an event; a second wish would be a second claim.
         json(StatusCode::OK, &refused)
     }
 
@@ -218,7 +220,7 @@ impl Network {
 }
 
 pub(super) fn status(code: StatusCode) -> Answer {
-    let mut answer = Response::new(Full::default());
+    let mut answer = Response::new(Full::default().boxed_unsync());
     *answer.status_mut() = code;
     answer
 }
@@ -236,7 +238,7 @@ pub(super) fn json(code: StatusCode, value: &impl serde::Serialize) -> Answer {
 }
 
 pub(super) fn body(code: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(text.into()));
+    let mut answer = Response::new(Full::new(text.into()).boxed_unsync());
     *answer.status_mut() = code;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     answer

@@ -15,8 +15,9 @@ use tokio::time::Instant;
 use super::carry::{Heard, Orphan};
 use crate::executor::ContainerGuid;
 
-/// Looks at the same time while the state server answers.
-pub(super) const LOOKS_AT_ONCE_MAX: usize = 64;
+/// Looks at the same time while the state server answers. Each takes a connection, and a thousand cells that get their work from
+/// one auction must fit into what a state server has of them.
+pub(super) const LOOKS_AT_ONCE_MAX: usize = 8;
 const PAUSE_DOUBLINGS_MAX: u32 = 16;
 
 #[derive(Debug)]

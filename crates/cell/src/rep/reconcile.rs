@@ -7,7 +7,7 @@
 //! Records are listed first and containers afterwards. A container is there before its record is, so that a record without a
 //! container really has none; the other order would remove what was accepted in between.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use api::client::{Client, ClientError};
@@ -25,7 +25,7 @@ use super::evacuation::Evacuation;
 use super::metrics::Metrics;
 use super::plan::Residue;
 use super::queue::{Look, Pauses, Queue};
-use crate::executor::{ContainerGuid, Event, Executor, Owner, State};
+use crate::executor::{Container, ContainerGuid, Event, Executor, Owner, State};
 
 /// Which request a container came with, for the logs of all who had to do with it.
 pub(super) type Traces = Mutex<HashMap<ContainerGuid, String>>;
@@ -98,15 +98,14 @@ impl Reconciler {
                 Some(survey) = state.survey.join_next() => self.surveyed(survey.ok(), &mut state),
                 () = &mut begins, if !known => {
                     known = true;
-                    self.metrics.evacuating.set(1);
                     state.next_survey = Instant::now();
                     self.offer_all(&mut state.queue);
                 }
                 () = sleep_until(due.unwrap_or_else(|| Instant::now() + self.times.polling)) => {}
             }
             if state.survey.is_empty() && state.next_survey <= Instant::now() {
-                let (bbs, executor, cell) = (self.bbs.clone(), self.executor.clone(), self.carrier.cell.clone());
-                state.survey.spawn(async move { survey(&bbs, executor.as_ref(), cell.as_str()).await });
+                let (bbs, carrier, evacuation) = (self.bbs.clone(), self.carrier.clone(), self.evacuation.clone());
+                state.survey.spawn(async move { survey(&bbs, &carrier, &evacuation).await });
             }
         }
     }
@@ -127,6 +126,9 @@ impl Reconciler {
 
     fn take(&self, event: Result<Event, RecvError>, queue: &mut Queue, events: &mut broadcast::Receiver<Event>) {
         match event {
+            // On its way from reserved to running nothing is due: it was claimed, and will be started.
+            Ok(Event::Changed(container))
+                if matches!(container.state, State::Initializing | State::Created) && !self.evacuation.is_on() => {}
             Ok(Event::Changed(container)) => queue.offer(container.guid.clone(), Vec::new()),
             Ok(Event::Deleted(guid)) => {
                 self.traces.lock().unwrap_or_else(PoisonError::into_inner).remove(&guid);
@@ -170,6 +172,9 @@ impl Reconciler {
                 (error.id(), Heard::Answer)
             }
         };
+        if heard == Heard::Silence {
+            self.metrics.call_failures.inc();
+        }
         if let Some(guid) = state.looked_at.remove(&id) {
             let jitter = |pause| jittered(pause, self.clock.as_ref());
             state.queue.finished(&guid, heard, Instant::now(), jitter);
@@ -178,7 +183,7 @@ impl Reconciler {
     }
 
     fn surveyed(&self, survey: Option<Looked>, state: &mut Running) {
-        self.metrics.looks.inc();
+        self.metrics.syncs.inc();
         // Of containers whose end was missed.
         let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
         traces.retain(|guid, _| self.executor.get(guid).is_some());
@@ -194,7 +199,7 @@ impl Reconciler {
                 }
             }
             failed => {
-                self.metrics.looks_failed.inc();
+                self.metrics.sync_failures.inc();
                 state.survey_failures += 1;
                 state.queue.heard(Heard::Silence);
                 let pauses = Pauses { first: self.times.pause_first, max: self.times.pause_max.min(polling) };
@@ -220,7 +225,7 @@ impl Reconciler {
     fn note_silence(&self, queue: &Queue) {
         let silent = queue.is_silent();
         if self.evacuation.note_silence(silent, self.clock.as_ref()) {
-            self.metrics.state_server_silent.set(i64::from(silent));
+            self.metrics.state_server_away.set(i64::from(silent));
             let containers = self.executor.list().len();
             match silent {
                 true => tracing::warn!(
@@ -241,22 +246,33 @@ impl Reconciler {
     }
 }
 
-/// Everything of this cell: its containers, and records without one.
-async fn survey(bbs: &Client, executor: &dyn Executor, cell: &str) -> Looked {
+/// Everything of this cell that is not settled: containers of which their records do not say what they would say themselves, and
+/// records without a container.
+async fn survey(bbs: &Client, carrier: &Carrier, evacuation: &Evacuation) -> Looked {
+    let cell = carrier.cell.as_str();
     let lrps = ActualLrPsRequest { cell_id: cell.to_owned(), ..Default::default() };
     let tasks = TasksRequest { cell_id: cell.to_owned(), ..Default::default() };
     let (lrps, tasks) = tokio::try_join!(bbs.actual_lrps(lrps), bbs.tasks(tasks))?;
-    let mut found: HashMap<ContainerGuid, Vec<Orphan>> =
-        executor.list().into_iter().map(|container| (container.guid.clone(), Vec::new())).collect();
-    let orphans = lrps.iter().filter_map(orphan_of_lrp).chain(tasks.iter().filter_map(orphan_of_task));
-    let here: std::collections::HashSet<ContainerGuid> = found.keys().cloned().collect();
-    for orphan in orphans {
+    let containers = carrier.executor.list();
+    let here: HashSet<&ContainerGuid> = containers.iter().map(|container| &container.guid).collect();
+    let mut found: HashMap<ContainerGuid, Vec<Orphan>> = HashMap::new();
+    for orphan in lrps.iter().filter_map(orphan_of_lrp).chain(tasks.iter().filter_map(orphan_of_task)) {
         let guid = orphan.owner.container();
         if !here.contains(&guid) {
             found.entry(guid).or_default().push(orphan);
         }
     }
-    Ok(found.into_iter().collect())
+    let records: HashMap<&str, &models::ActualLrp> = lrps.iter().filter_map(|lrp| Some((guid_of(lrp)?, lrp))).collect();
+    let is_settled = |container: &Container| {
+        let record = records.get(container.guid.as_str());
+        !evacuation.is_on() && record.is_some_and(|record| carrier.agrees(record, container))
+    };
+    let unsettled = containers.iter().filter(|container| !is_settled(container));
+    Ok(found.into_iter().chain(unsettled.map(|container| (container.guid.clone(), Vec::new()))).collect())
+}
+
+fn guid_of(lrp: &models::ActualLrp) -> Option<&str> {
+    lrp.actual_lrp_instance_key.as_ref().map(|instance| instance.instance_guid.as_str())
 }
 
 fn orphan_of_lrp(lrp: &models::ActualLrp) -> Option<Orphan> {

@@ -7,6 +7,7 @@ extern crate corkboard_cell as cell;
 
 mod rep_board;
 mod rep_evacuation;
+mod rep_logs;
 mod rep_lrps;
 mod rep_ports;
 mod rep_restart;

@@ -1,7 +1,7 @@
 //! The life of an instance, as the state server hears of it.
 
 use api::models::error::Type;
-use api::models::{MetricTagValue, ProtoRoutes, metric_tag_value::DynamicValue};
+use api::models::{self, MetricTagValue, ProtoRoutes, metric_tag_value::DynamicValue};
 use cell::executor::{Ending, Executor, State};
 use expect_test::expect;
 
@@ -156,4 +156,57 @@ async fn the_largest_are_accepted_first_and_the_rest_is_listed() {
         all.len() == 4 && all.iter().all(|container| container.state == State::Running)
     })
     .await;
+}
+
+/// How often everything was compared so far.
+async fn comparisons(world: &World) -> u32 {
+    let metrics = world.admin("GET", "/metrics").await.1;
+    let count = metrics.lines().find_map(|line| line.strip_prefix("corkboard_cell_syncs_total "));
+    count.unwrap().parse().unwrap()
+}
+
+async fn until_compared(world: &World, times: u32) {
+    let compared = async {
+        while comparisons(world).await < times {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    crate::rep_world::patiently(compared).await.expect("everything is compared from time to time");
+}
+
+#[tokio::test]
+async fn an_instance_whose_record_says_all_is_not_told_again_and_one_that_differs_is() {
+    let world = World::new().await;
+    // One that finds the container would rightly look at it.
+    until_compared(&world, 1).await;
+    world.lrps(&[64]).await;
+    world.board.hears("start").await;
+    assert_eq!(world.board.count("claim"), 1, "on its way from reserved to running nothing else is due");
+    let container = world.only();
+    let record = models::ActualLrp {
+        actual_lrp_key: Some(models::ActualLrpKey { process_guid: "app".into(), index: 0, domain: "d".into() }),
+        actual_lrp_instance_key: Some(models::ActualLrpInstanceKey {
+            instance_guid: FIRST.into(),
+            cell_id: "cell-1".into(),
+        }),
+        actual_lrp_net_info: Some(models::ActualLrpNetInfo {
+            address: container.address.clone(),
+            instance_address: container.instance_address.clone(),
+            preferred_address: models::actual_lrp_net_info::PreferredAddress::Host.into(),
+            ..Default::default()
+        }),
+        state: "RUNNING".into(),
+        routable: Some(true),
+        availability_zone: "z1".into(),
+        ..Default::default()
+    };
+    world.board.script.lock().unwrap().lrps = vec![record];
+    // The one that goes on may have listed the records before.
+    let begun = comparisons(&world).await;
+    until_compared(&world, begun + 2).await;
+    let told = world.board.count("start");
+    until_compared(&world, begun + 4).await;
+    assert_eq!(world.board.count("start"), told);
+    world.board.script.lock().unwrap().lrps[0].routable = Some(false);
+    until("it is told again", || world.board.count("start") > told).await;
 }

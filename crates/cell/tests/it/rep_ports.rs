@@ -123,9 +123,11 @@ async fn what_containers_use_is_told() {
     expect![[r#"{"cell_id":"cell-1","lrps":[{"instance_guid":"00000000-0000-4000-8000-0000","process_guid":"app","index":0,"metric_guid":"","cpu_usage_fraction":0.0,"disk_usage_bytes":0,"disk_quota_bytes":1048576,"memory_usage_bytes":0,"memory_quota_bytes":67108864}],"tasks":[]}"#]]
         .assert_eq(&body);
     let (_, metrics) = world.admin("GET", "/metrics").await;
-    for line in
-        ["corkboard_cell_lrps 1", "corkboard_cell_remaining_memory_mb 960", "corkboard_cell_work_accepted_total 1"]
-    {
+    for line in [
+        "corkboard_cell_lrps 1",
+        "corkboard_cell_remaining_memory_bytes 1006632960",
+        "corkboard_cell_work_accepted_total 1",
+    ] {
         assert!(metrics.lines().any(|it| it == line), "{line} is not in {metrics}");
     }
 }

@@ -19,7 +19,7 @@ async fn check_silence(leave: impl AsyncFn(&World), come_back: impl Fn(&World)) 
     world.executor.end(&instance(SECOND), Ending { failed: true, reason, ..Ending::default() });
     until("the silence is noticed", || world.executor.list().iter().any(|it| it.state == State::Completed)).await;
     let silent = async {
-        while !world.admin("GET", "/metrics").await.1.contains("corkboard_cell_state_server_silent 1") {
+        while !world.admin("GET", "/metrics").await.1.contains("corkboard_cell_state_server_away 1") {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };

@@ -1,24 +1,30 @@
-//! `config check`, `config example`: for the file of a server, without a server.
+//! `config check`, `config example`: for the file of a server or of a program around it, without starting it.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use bbs::config::{CallbackBody, Config, Encryption, Finalization, Mode, RotationMode, Standby, Start, Store};
 use store::seal::KeyName;
 
-use crate::config::{self, Account};
+use crate::config::{self, Account, Settings};
 use crate::duration::show;
 use crate::failure::Failure;
+use crate::ring::{self, Subject};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Check a configuration file and everything it names; starts nothing
     #[command(after_help = "Examples:\n  corkboard config check board.toml\n  \
-            corkboard config check bbs.json --store /var/vcap/store/bbs/board\n\nExit code 0 and a summary, or 3 and every problem found.")]
+            corkboard config check bbs.json --store /var/vcap/store/bbs/board\n  corkboard config check cell.toml\n\nExit code 0 and a summary, or 3 and every problem found.")]
     Check(Check),
     /// Print a configuration file with every key and its default
-    #[command(after_help = "Examples:\n  corkboard config example > board.toml")]
-    Example,
+    #[command(after_help = "Examples:\n  corkboard config example > board.toml\n  \
+            corkboard config example --program cell > cell.toml")]
+    Example {
+        /// The program that reads it
+        #[arg(long, value_name = "NAME", default_value = "bbs")]
+        program: Subject,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -28,17 +34,39 @@ pub(crate) struct Check {
     /// Where the records are kept, as for `corkboard bbs`
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
+    /// The program that reads it [default: the one whose keys are in it]
+    #[arg(long, value_name = "NAME")]
+    program: Option<Subject>,
 }
 
 /// The text for stdout.
 pub(crate) fn run(command: ConfigCommand) -> Result<String, Failure> {
     match command {
-        ConfigCommand::Check(Check { file, store }) => {
-            let (config, account) = config::File::read(&file)?.check(store.as_deref())?;
-            let told = account.as_ref().map(told).unwrap_or_default();
-            Ok(format!("{}: no problems\n{}{told}", file.display(), summary(&config)))
+        ConfigCommand::Check(Check { file, store, program }) => {
+            if let Some(program) = subject(&file, program)?.program() {
+                if store.is_some() {
+                    let what = format!(
+                        "--store is for the state server, and {} is for the {}",
+                        file.display(),
+                        program.name()
+                    );
+                    return Err(Failure::Usage(what));
+                }
+                return Ok(format!("{}: no problems\n{}", file.display(), ring::check(program, &file)?));
+            }
+            let settings = config::File::read(&file)?.check(store.as_deref())?;
+            let told = settings.account.as_ref().map(told).unwrap_or_default();
+            Ok(format!("{}: no problems\n{}{told}", file.display(), summary(&settings)))
         }
-        ConfigCommand::Example => Ok(config::EXAMPLE.to_owned()),
+        ConfigCommand::Example { program } => Ok(program.program().map_or(config::EXAMPLE, ring::example).to_owned()),
+    }
+}
+
+/// Whose file it is: as the caller says, or as it looks.
+fn subject(file: &Path, named: Option<Subject>) -> Result<Subject, Failure> {
+    match named {
+        Some(subject) => Ok(subject),
+        None => Ok(config::File::read(file)?.subject()),
     }
 }
 
@@ -60,7 +88,7 @@ fn told(account: &Account) -> String {
 }
 
 /// What somebody who is about to start a server wants to see once more.
-fn summary(config: &Config) -> String {
+fn summary(Settings { config, serve_locket, .. }: &Settings) -> String {
     let scheme = if config.tls.is_some() { "https, client certificates required" } else { "plain http" };
     let outbound = &config.outbound;
     let auctioneer = outbound.auctioneer_url.as_deref().unwrap_or("none; instances wait until a cell claims them");
@@ -91,6 +119,9 @@ fn summary(config: &Config) -> String {
     }
     if let Some(locket) = &config.locket {
         lines.push(("locket", format!("{}, as {}", locket.address, locket.owner)));
+    }
+    if let Some(listen) = serve_locket {
+        lines.push(("Locket", format!("served on {listen} (TLS, client certificates required)")));
     }
     if outbound.callback_body == CallbackBody::Full {
         lines.push(("callbacks", "how a task ended; it is deleted when the receiver has answered".to_owned()));

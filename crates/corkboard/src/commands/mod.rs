@@ -10,15 +10,20 @@ pub(crate) mod cells;
 pub(crate) mod clients;
 pub(crate) mod config;
 pub(crate) mod desired_lrps;
+pub(crate) mod dev_certs;
 pub(crate) mod domains;
 pub(crate) mod events;
 pub(crate) mod keys;
+pub(crate) mod locks;
+pub(crate) mod logs;
 pub(crate) mod migrate;
 pub(crate) mod nodes;
 pub(crate) mod quarantine;
+pub(crate) mod run_app;
 mod spec;
 pub(crate) mod store;
 pub(crate) mod tasks;
+pub(crate) mod top;
 
 /// A guid on the command line: anything but nothing, which a shell makes of an unset variable.
 fn guid(text: &str) -> Result<String, String> {

@@ -57,7 +57,7 @@ pub(crate) async fn nodes(via: &Via, _: Nodes, console: &mut Console) -> Result<
     Ok(exit_code(&list))
 }
 
-async fn ask(via: &Via) -> Result<Document, CommandError> {
+pub(super) async fn ask(via: &Via) -> Result<Document, CommandError> {
     match via {
         Via::Server(client) => Document::of(&client.ask(&Question::get(&format!("{OPERATOR_ROOT}/nodes"), &[])).await?),
         Via::Health(client) => Document::of(&client.ask(&Question::get("/nodes", &[])).await?),
@@ -99,7 +99,7 @@ fn screen(list: &NodeList, now_ns: i64) -> String {
     text
 }
 
-fn row(node: &Listed, now_ns: i64) -> [String; 8] {
+pub(super) fn row(node: &Listed, now_ns: i64) -> [String; 8] {
     let Listed { is_master, card } = node;
     let age_s = now_ns.saturating_sub(card.since_ns).max(0) as f64 / NANOS_PER_S;
     let role = match (*is_master, was_master(node)) {
@@ -130,7 +130,7 @@ fn was_master(node: &Listed) -> bool {
     !node.is_master && node.card.phase != WAITING
 }
 
-fn notes(list: &NodeList) -> Vec<String> {
+pub(super) fn notes(list: &NodeList) -> Vec<String> {
     let mut notes = Vec::new();
     if list.nodes.is_empty() {
         notes.push("no nodes: none that runs was heard of".to_owned());

@@ -17,7 +17,7 @@ use url::Url;
 
 use super::encryption::{self, KeySpec};
 use super::raw::{Raw, RawAuctioneer, RawCallbacks, RawCells, RawConfig, RawLimits, RawMigration, RawTiming, RawTls};
-use super::values::{address, boolean, count, data_version, duration, number, rate, text, web_url, word};
+use super::values::{address, boolean, count, data_version, duration, number, rate, text, web_url, web_urls, word};
 use super::{Problem, Problems};
 use crate::data_version::NEWEST;
 use crate::reach::is_loopback;
@@ -65,6 +65,8 @@ pub(super) struct Checked {
     pub(super) keys: Option<KeySpec>,
     /// Where the password for etcd is; the configuration has none until it is read.
     pub(super) password_file: Option<PathBuf>,
+    /// Where this node serves Locket, if it does.
+    pub(super) serve_locket: Option<SocketAddr>,
 }
 
 pub(super) fn check(mut raw: RawConfig) -> Result<Checked, Problems> {
@@ -77,18 +79,20 @@ pub(super) fn check(mut raw: RawConfig) -> Result<Checked, Problems> {
                     makes a key";
         reader.note("encryption", what);
     }
+    let served = raw.serve_locket.take();
     let config = reader.config(raw, store);
+    let serve_locket = config.as_ref().and_then(|config| reader.serve_locket(served, config));
     match config {
         Some(config) if reader.problems.is_empty() => {
-            Ok(Checked { config, places: reader.places, keys, password_file })
+            Ok(Checked { config, places: reader.places, keys, password_file, serve_locket })
         }
         _ => Err(Problems(reader.problems)),
     }
 }
 
 #[derive(Default)]
-pub(super) struct Reader {
-    problems: Vec<Problem>,
+pub(crate) struct Reader {
+    pub(super) problems: Vec<Problem>,
     pub(super) places: Places,
 }
 
@@ -271,23 +275,20 @@ impl Reader {
 
     fn auctioneer(&mut self, raw: RawAuctioneer, outbound: &mut Outbound) {
         self.refuse_unknown("auctioneer.", RawAuctioneer::KEYS, &raw.unknown);
-        let url = self.optional("auctioneer.url", raw.url, web_url);
+        let urls = self.optional("auctioneer.url", raw.url, web_urls).unwrap_or_default();
         let require_tls = self.or("auctioneer.require_tls", raw.require_tls, outbound.auctioneer_require_tls, boolean);
         let has_files = raw.ca.is_some();
         let tls = self.tls_files("auctioneer", raw.ca, raw.cert, raw.key);
-        match url.as_ref().map(Url::scheme) {
-            Some("https") if !has_files => {
-                self.note(
-                    "auctioneer.url",
-                    "begins with https://, which needs ca, cert and key in the table [auctioneer]",
-                );
-            }
-            Some("http") if require_tls => {
-                self.note("auctioneer.require_tls", "is true, but `url` begins with http://; expected https://");
-            }
-            _ => {}
+        let begins_with = |scheme: &str| urls.iter().any(|url| url.scheme() == scheme);
+        if begins_with("https") && !has_files {
+            let what = "begins with https://, which needs ca, cert and key in the table [auctioneer]";
+            self.note("auctioneer.url", what);
         }
-        outbound.auctioneer_url = url.as_ref().map(without_slash);
+        if begins_with("http") && require_tls {
+            self.note("auctioneer.require_tls", "is true, but `url` begins with http://; expected https://");
+        }
+        outbound.auctioneer_url =
+            (!urls.is_empty()).then(|| urls.iter().map(without_slash).collect::<Vec<_>>().join(","));
         outbound.auctioneer_require_tls = require_tls;
         outbound.auctioneer_tls = tls;
     }
@@ -315,7 +316,7 @@ impl Reader {
     }
 
     /// Three files or none: two of them are a mistake that would otherwise show at the first handshake.
-    pub(super) fn tls_files(&mut self, table: &str, ca: Raw, cert: Raw, key: Raw) -> Option<TlsFiles> {
+    pub(crate) fn tls_files(&mut self, table: &str, ca: Raw, cert: Raw, key: Raw) -> Option<TlsFiles> {
         if ca.is_none() && cert.is_none() && key.is_none() {
             return None;
         }
@@ -330,7 +331,7 @@ impl Reader {
         Some(TlsFiles { ca: ca?, cert: cert?, key: key?, skip_verify: false })
     }
 
-    pub(super) fn optional<T>(&mut self, key: &str, raw: Raw, read: fn(&Value) -> Result<T, String>) -> Option<T> {
+    pub(crate) fn optional<T>(&mut self, key: &str, raw: Raw, read: fn(&Value) -> Result<T, String>) -> Option<T> {
         let value = raw?;
         self.places.push((key.to_owned(), value.span()));
         match read(value.get_ref()) {
@@ -342,16 +343,16 @@ impl Reader {
         }
     }
 
-    pub(super) fn or<T>(&mut self, key: &str, raw: Raw, default: T, read: fn(&Value) -> Result<T, String>) -> T {
+    pub(crate) fn or<T>(&mut self, key: &str, raw: Raw, default: T, read: fn(&Value) -> Result<T, String>) -> T {
         self.optional(key, raw, read).unwrap_or(default)
     }
 
-    pub(super) fn note(&mut self, key: &str, what: impl Into<String>) {
+    pub(crate) fn note(&mut self, key: &str, what: impl Into<String>) {
         let span = self.places.iter().find(|(place, _)| place == key).map(|(_, span)| span.clone());
         self.problems.push(Problem { key: key.to_owned(), what: what.into(), span });
     }
 
-    pub(super) fn refuse_unknown(&mut self, table: &str, known: &[&str], unknown: &[Spanned<String>]) {
+    pub(crate) fn refuse_unknown(&mut self, table: &str, known: &[&str], unknown: &[Spanned<String>]) {
         for key in unknown {
             let what = format!("is not a key; expected one of {}", known.join(", "));
             self.problems.push(Problem { key: format!("{table}{}", key.get_ref()), what, span: Some(key.span()) });
@@ -367,6 +368,6 @@ pub(super) fn identity_beside(store_dir: &Path) -> Option<PathBuf> {
 }
 
 /// Paths are appended to these URLs, and each begins with its own slash.
-pub(super) fn without_slash(url: &Url) -> String {
+pub(crate) fn without_slash(url: &Url) -> String {
     url.as_str().trim_end_matches('/').to_owned()
 }

@@ -116,7 +116,7 @@ impl KeyFrom {
 }
 
 /// The password in a file, which is as secret as a key.
-pub(super) fn read_password(path: &Path) -> Result<Zeroizing<String>, String> {
+pub(crate) fn read_password(path: &Path) -> Result<Zeroizing<String>, String> {
     let shown = path.display();
     let secret = read_file(path, "whoever reads a password can log in with it")?;
     let text = std::str::from_utf8(secret.bytes()).map_err(|_| format!("{shown} is not text; expected a password"))?;

@@ -76,6 +76,24 @@ pub(super) fn problems(config: &Config, places: &Places) -> Vec<Problem> {
     found
 }
 
+/// What is wrong with an identity that others are shown, with the key that names the file.
+pub(crate) fn client_problem(files: &TlsFiles) -> Option<(&'static str, String)> {
+    tls::client_config(files).err().map(|error| (culprit(&error, files), told(&error)))
+}
+
+/// What is wrong with the same files for a port of our own.
+pub(crate) fn server_problem(files: &TlsFiles) -> Option<(&'static str, String)> {
+    let served = tls::server_config(&files.ca, &files.cert, &files.key);
+    served.err().map(|error| (culprit(&error, files), told(&error)))
+}
+
+/// What is wrong with the files of a port for everybody.
+pub(crate) fn public_problem(cert: &Path, key: &Path) -> Option<(&'static str, String)> {
+    let error = tls::public_server_config(cert, key).err()?;
+    let files = TlsFiles { ca: Default::default(), cert: cert.to_owned(), key: key.to_owned(), skip_verify: false };
+    Some((culprit(&error, &files), told(&error)))
+}
+
 /// Without a certificate of our own the authority is all there is to look at.
 fn etcd_files(files: &etcd::TlsFiles) -> Result<(), (&'static str, String)> {
     let Some((cert, key)) = &files.identity else {

@@ -1,15 +1,20 @@
-//! The table `[locket]`: the server that knows which node may serve and which cells are there, and this node as its client.
+//! The two tables about Locket. `[locket]`: the server that knows which node may serve and which cells are there, and this node
+//! as its client. `[serve_locket]`: this node as that server, for everybody else.
 //!
-//! Locket speaks TLS only and wants to see a certificate, so the three files are not optional.
+//! Locket speaks TLS only and wants to see a certificate, so neither goes without.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use bbs::config::Locket;
+use bbs::config::{Config, Locket};
 use toml::Value;
 
 use super::check::Reader;
-use super::raw::RawLocket;
-use super::values::{duration, text};
+use super::raw::{RawLocket, RawServeLocket};
+use super::values::{address, duration, text};
+
+/// Diego's port.
+pub(crate) const DEFAULT_LOCKET: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 8891);
 
 /// How long a probed connection may stay silent, if nothing else is said. gRPC's own default.
 pub(super) const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -45,23 +50,50 @@ impl Reader {
         let keepalive = time.map(|time| (time, silence.unwrap_or(KEEPALIVE_TIMEOUT)));
         Some(Locket { address: address?, tls: tls?, owner: owner?, keepalive })
     }
+
+    /// `None` without the table, and when it cannot be understood, which is noted.
+    pub(super) fn serve_locket(&mut self, raw: Option<RawServeLocket>, config: &Config) -> Option<SocketAddr> {
+        let raw = raw?;
+        self.refuse_unknown("serve_locket.", RawServeLocket::KEYS, &raw.unknown);
+        let listen = self.or("serve_locket.listen", raw.listen, DEFAULT_LOCKET, address);
+        if config.tls.is_none() {
+            self.note("serve_locket", "needs the table [tls]: Locket shows a certificate, and wants to see one");
+        }
+        if config.locket.is_some() {
+            let what = "serves Locket from this node, and [locket] makes this node a client of another one; expected one of \
+                        the two tables";
+            self.note("serve_locket", what);
+        }
+        for (key, taken) in [("listen", config.listen), ("health", config.health)] {
+            if listen == taken && listen.port() != 0 {
+                let what = format!("{listen} is also the address of `{key}`; expected another port");
+                self.note("serve_locket.listen", what);
+            }
+        }
+        Some(listen)
+    }
 }
 
-/// Without a scheme, as gRPC writes it. A name is as good as an address.
-pub(super) fn host_and_port(value: &Value) -> Result<String, String> {
+/// Without a scheme, as gRPC writes it. A name is as good as an address. Several Lockets on one store have commas between them.
+pub(crate) fn host_and_port(value: &Value) -> Result<String, String> {
     let text = text(value)?;
-    let is_address = text.rsplit_once(':').is_some_and(|(host, port)| {
+    if text.split(',').all(|one| is_host_and_port(one.trim())) {
+        Ok(text)
+    } else {
+        Err("is not a host and a port; expected for instance \"locket.example.org:8891\", without https://, or several with \
+             commas between them"
+            .to_owned())
+    }
+}
+
+fn is_host_and_port(text: &str) -> bool {
+    text.rsplit_once(':').is_some_and(|(host, port)| {
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         !host.is_empty()
             && !host.contains(['/', '@', ' ', '[', ']'])
             && (!host.contains(':') || text.starts_with('['))
             && port.parse::<u16>().is_ok_and(|port| port > 0)
-    });
-    if is_address {
-        Ok(text)
-    } else {
-        Err("is not a host and a port; expected for instance \"locket.example.org:8891\", without https://".to_owned())
-    }
+    })
 }
 
 #[cfg(test)]
@@ -71,12 +103,19 @@ mod tests {
     #[test]
     fn hosts_and_ports_are_told_from_the_rest() {
         let is_read = |text: &str| host_and_port(&Value::String(text.to_owned())).is_ok();
-        for text in ["locket.service.cf.internal:8891", "127.0.0.1:1", "[::1]:8891", "localhost:65535"] {
+        for text in [
+            "locket.service.cf.internal:8891",
+            "127.0.0.1:1",
+            "[::1]:8891",
+            "localhost:65535",
+            "a:1,b:1",
+            "10.0.0.1:1, [::1]:1",
+        ] {
             assert!(is_read(text), "{text}");
         }
-        for text in
-            ["", "locket", ":8891", "locket:", "locket:0", "locket:65536", "::1:8891", "https://locket:8891", "a@b:1"]
-        {
+        let wrong =
+            "|locket|:8891|locket:|locket:0|locket:65536|::1:8891|https://locket:8891|a@b:1|a:1,|,a:1|a:1,b|a:1 b:1";
+        for text in wrong.split('|') {
             assert!(!is_read(text), "{text}");
         }
     }

@@ -6,17 +6,18 @@
 //! file, so that it does not matter where the server is started. There is no second source: the environment changes nothing
 //! but the keys that the file says are there.
 
-mod check;
+pub(crate) mod check;
 mod diego;
-mod encryption;
-mod files;
-mod locket;
-mod raw;
+pub(crate) mod encryption;
+pub(crate) mod files;
+pub(crate) mod locket;
+pub(crate) mod raw;
 mod store;
-mod values;
+pub(crate) mod values;
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -26,14 +27,17 @@ use ::store::etcd::Options;
 use ::store::seal::Keyring;
 use api::client::TlsFiles;
 use bbs::config::{Config, Encryption, KeySource, Store};
-use check::Checked;
+use check::{Checked, Reader};
 pub(crate) use check::{DEFAULT_HEALTH, DEFAULT_LISTEN};
 pub(crate) use diego::Account;
 use encryption::KeySpec;
+pub(crate) use locket::DEFAULT_LOCKET;
 pub(crate) use raw::{RawConfig, RawEncryption, RawKeys, RawMigration, RawStore};
+use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
 use crate::logging::lager::Shape;
+use crate::ring::{Subject, recognised};
 
 /// A file with every key and its default. `config example` prints it, and a test checks that it is true.
 pub(crate) const EXAMPLE: &str = include_str!("example.toml");
@@ -91,7 +95,17 @@ pub(crate) struct Finding {
 
 /// Reads and checks a file, the files that it names included.
 pub(crate) fn load(path: &Path) -> Result<Config, ConfigError> {
-    File::read(path)?.check(None).map(|checked| checked.0)
+    File::read(path)?.check(None).map(|settings| settings.config)
+}
+
+/// What a file says: the state server, and what else the process does.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) config: Config,
+    /// What became of the keys, for a file of Diego's.
+    pub(crate) account: Option<Account>,
+    /// Where Locket is served on the store of this node, if it is.
+    pub(crate) serve_locket: Option<SocketAddr>,
 }
 
 /// A file that was read, and not yet checked. Which of the two formats it has is told by its content: Diego's is an object of
@@ -121,32 +135,36 @@ impl File {
         self.diego.is_some()
     }
 
+    /// The program that it is for. Diego's file is that of its BBS.
+    pub(crate) fn subject(&self) -> Subject {
+        if self.is_diego() { Subject::Bbs } else { recognised(&self.text) }
+    }
+
     /// How the log shall look, if the file says it.
     pub(crate) fn shape(&self) -> Option<Shape> {
         self.diego.as_ref().map(|diego| diego.shape(&self.text))
     }
 
-    /// `store` is the directory of the records, where it does not stand in the file. A file of Diego's comes with an account
-    /// of what became of its keys.
-    pub(crate) fn check(&self, store: Option<&Path>) -> Result<(Config, Option<Account>), ConfigError> {
+    /// `store` is the directory of the records, where it does not stand in the file.
+    pub(crate) fn check(&self, store: Option<&Path>) -> Result<Settings, ConfigError> {
         let path = self.path.clone();
         match &self.diego {
             Some(diego) => match diego.check(&self.text, &self.path, store) {
-                Ok((config, account)) => Ok((config, Some(account))),
+                Ok((config, account)) => Ok(Settings { config, account: Some(account), serve_locket: None }),
                 Err(problems) => Err(ConfigError::Wrong { path, findings: located(&self.text, problems) }),
             },
             None if store.is_some() => Err(ConfigError::StoreTwice { path }),
             None => match check_own(&self.text, &self.path) {
-                Ok(config) => Ok((config, None)),
+                Ok((config, serve_locket)) => Ok(Settings { config, account: None, serve_locket }),
                 Err(findings) => Err(ConfigError::Wrong { path, findings }),
             },
         }
     }
 }
 
-fn check_own(text: &str, path: &Path) -> Result<Config, Vec<Finding>> {
+fn check_own(text: &str, path: &Path) -> Result<(Config, Option<SocketAddr>), Vec<Finding>> {
     let raw: RawConfig = toml::from_str(text).map_err(|error| vec![syntax(text, &error)])?;
-    let Checked { mut config, places, keys, password_file } =
+    let Checked { mut config, places, keys, password_file, serve_locket } =
         check::check(raw).map_err(|problems| located(text, problems.0))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     take_paths_from(folder, &mut config);
@@ -168,7 +186,7 @@ fn check_own(text: &str, path: &Path) -> Result<Config, Vec<Finding>> {
             Err(what) => problems.extend(encryption::problems(vec![("store.password_file".to_owned(), what)], &places)),
         }
     }
-    if problems.is_empty() { Ok(config) } else { Err(located(text, problems)) }
+    if problems.is_empty() { Ok((config, serve_locket)) } else { Err(located(text, problems)) }
 }
 
 fn read_keys(keys: &KeySpec, path: &Path) -> Result<Arc<Keyring>, Vec<(String, String)>> {
@@ -182,9 +200,30 @@ fn read_keys(keys: &KeySpec, path: &Path) -> Result<Arc<Keyring>, Vec<(String, S
 
 /// For a server that runs: the keys that the file names now, if all of the file is right.
 fn reload_keys(path: &Path, store: Option<&Path>) -> Result<Arc<Keyring>, String> {
-    let (config, _) = File::read(path).and_then(|file| file.check(store)).map_err(|error| error.to_string())?;
-    let keys = config.encryption.ok_or_else(|| format!("{} has no table [encryption] any more", path.display()))?;
+    let settings = File::read(path).and_then(|file| file.check(store)).map_err(|error| error.to_string())?;
+    let keys =
+        settings.config.encryption.ok_or_else(|| format!("{} has no table [encryption] any more", path.display()))?;
     Ok(keys.keyring)
+}
+
+/// Reads the file of another program than the state server, through the same door: everything that is wrong is told at once,
+/// with its line. `understand` is given the folder from which relative paths are taken.
+pub(crate) fn read<R: DeserializeOwned, T>(
+    path: &Path,
+    understand: impl FnOnce(&mut Reader, R, &Path) -> Option<T>,
+) -> Result<T, ConfigError> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(source) => return Err(ConfigError::Read { path: path.to_owned(), source }),
+    };
+    let wrong = |findings| ConfigError::Wrong { path: path.to_owned(), findings };
+    let raw: R = toml::from_str(&text).map_err(|error| wrong(vec![syntax(&text, &error)]))?;
+    let mut reader = Reader::default();
+    let understood = understand(&mut reader, raw, path.parent().unwrap_or(Path::new("")));
+    match understood {
+        Some(understood) if reader.problems.is_empty() => Ok(understood),
+        _ => Err(wrong(located(&text, reader.problems))),
+    }
 }
 
 fn take_paths_from(folder: &Path, config: &mut Config) {
@@ -272,6 +311,7 @@ mod tests {
             ("cells", raw::RawCells::KEYS),
             ("callbacks", raw::RawCallbacks::KEYS),
             ("locket", raw::RawLocket::KEYS),
+            ("serve_locket", raw::RawServeLocket::KEYS),
             ("migration", RawMigration::KEYS),
             ("encryption", &["active", "mode", "records_per_s_max"]),
         ];

@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer};
 use toml::{Spanned, Value};
 
 /// Text where a table should be may be a key, so it is not repeated.
-const TEXT: Unexpected<'_> = Unexpected::Other("text");
+pub(crate) const TEXT: Unexpected<'_> = Unexpected::Other("text");
 
 /// A value of any type, with its place.
 pub(crate) type Raw = Option<Spanned<Value>>;
@@ -70,12 +70,14 @@ macro_rules! raw_table {
     };
 }
 
+pub(crate) use raw_table;
+
 raw_table! {
     /// The whole file.
     RawConfig: node listen health advertise max_task_retries identity standby;
     store = RawStore tls = RawTls timing = RawTiming limits = RawLimits
     auctioneer = RawAuctioneer cells = RawCells callbacks = RawCallbacks migration = RawMigration
-    encryption = RawEncryption locket = RawLocket
+    encryption = RawEncryption locket = RawLocket serve_locket = RawServeLocket
 }
 raw_table! { RawStore: engine dir endpoints prefix lease user password_file compact ca cert key; }
 raw_table! { RawTls: ca cert key; }
@@ -90,6 +92,7 @@ raw_table! { RawAuctioneer: url require_tls ca cert key; }
 raw_table! { RawCells: file require_tls workers ca cert key; }
 raw_table! { RawCallbacks: body give_up workers ca cert key; }
 raw_table! { RawLocket: address ca cert key owner keepalive_time keepalive_timeout; }
+raw_table! { RawServeLocket: listen; }
 
 /// The keys by name; which names there are is up to the operator.
 #[derive(Default)]

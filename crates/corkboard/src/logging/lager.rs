@@ -206,7 +206,7 @@ fn cut(text: &mut String, bytes_max: usize) {
 }
 
 /// RFC 3339 in UTC, always with nine digits behind the point.
-fn date(now_ns: i64) -> String {
+pub(crate) fn date(now_ns: i64) -> String {
     let (s, ns) = (now_ns.div_euclid(NS_PER_S), now_ns.rem_euclid(NS_PER_S));
     let (days, second) = (s.div_euclid(S_PER_DAY), s.rem_euclid(S_PER_DAY));
     let (year, month, day) = civil(days);

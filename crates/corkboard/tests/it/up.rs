@@ -1,4 +1,11 @@
-//! `corkboard up`: what it prints is true, and the commands it prints work.
+//! `corkboard up`: what it prints is true, and the commands it prints work. Here the state server alone; the folder has the
+//! whole cluster.
+
+mod apps;
+mod first;
+mod readme;
+mod restarts;
+mod site;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,7 +18,7 @@ use tempfile::TempDir;
 use crate::program::{Background, program, utf8};
 
 fn up(dir: &TempDir) -> (Background, Vec<String>) {
-    let mut command = program(&["up", "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--dir"]);
+    let mut command = program(&["up", "--board-only", "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--dir"]);
     let mut server = Background::start(command.arg(dir.path().join("board")));
     let lines = server.lines_until(|line| line.contains("lrp-events"));
     (server, lines)
@@ -26,7 +33,7 @@ fn what_it_prints_can_be_copied_into_a_shell() {
     let shown = lines.join("\n").replace(&url, "URL").replace(&health, "HEALTH");
     let shown = shown.replace(utf8(dir.path()), "DIR").replace(env!("CARGO_BIN_EXE_corkboard"), "corkboard");
     expect![[r#"
-        Corkboard is up. Stop it with Ctrl-C.
+        The state server is up, alone. Stop it with Ctrl-C.
 
           API      URL
           health   HEALTH
@@ -59,7 +66,7 @@ fn what_it_prints_can_be_copied_into_a_shell() {
 fn a_second_server_on_the_same_records_is_refused() {
     let dir = TempDir::new().unwrap();
     let (_first, _) = up(&dir);
-    let mut second = program(&["up", "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--dir"]);
+    let mut second = program(&["up", "--board-only", "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--dir"]);
     let output = second.arg(dir.path().join("board")).output().unwrap();
     assert_eq!(output.status.code(), Some(5));
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -70,7 +77,7 @@ fn a_second_server_on_the_same_records_is_refused() {
 #[test]
 fn the_default_directory_is_made() {
     let dir = TempDir::new().unwrap();
-    let mut command = program(&["up", "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0"]);
+    let mut command = program(&["up", "--board-only", "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0"]);
     let mut server = Background::start(command.current_dir(dir.path()));
     server.lines_until(|line| line.starts_with("  records  data/board"));
     assert!(dir.path().join("data/board").is_dir());
@@ -80,7 +87,7 @@ fn the_default_directory_is_made() {
 #[test]
 fn a_second_signal_ends_at_once() {
     let dir = TempDir::new().unwrap();
-    let mut command = program(&["up", "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--dir"]);
+    let mut command = program(&["up", "--board-only", "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--dir"]);
     let mut server = Background::start(command.arg(dir.path().join("board")).env("CORKBOARD_LOG", "info"));
     let api = server.lines_until(|line| line.starts_with("  API")).pop().unwrap();
     let mut request = TcpStream::connect(api.rsplit('/').next().unwrap()).unwrap();

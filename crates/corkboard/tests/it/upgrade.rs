@@ -7,7 +7,7 @@
 use store::Version;
 
 mod back;
-mod former;
+pub(crate) mod former;
 mod forward;
 pub(crate) mod load;
 mod refusal;

@@ -75,7 +75,7 @@ async fn a_locket_that_is_not_there_is_named() {
     let address = listener.local_addr().unwrap().to_string();
     let silent = client(&address, world.files("client"));
     let said = silent.fetch("a", Duration::from_millis(200)).await.unwrap_err().to_string().replace(&address, "HERE");
-    expect!["looking for a: Locket at HERE does not answer: nothing came back within 200ms"].assert_eq(&said);
+    expect!["looking for a: Locket at HERE does not answer: nothing came back within 200 ms"].assert_eq(&said);
     drop(listener);
     let said = silent.fetch("a", PATIENCE).await.unwrap_err().to_string().replace(&address, "HERE");
     expect!["looking for a: Locket at HERE does not answer: Connection refused (os error 111)"].assert_eq(&said);

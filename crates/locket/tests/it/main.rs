@@ -4,5 +4,7 @@
 
 mod calls;
 mod locks;
+mod rough;
+mod several;
 mod strangers;
 mod world;

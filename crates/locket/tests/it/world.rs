@@ -1,11 +1,13 @@
 //! A Locket in this process that can be stopped and started again, and clients of it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::client::TlsFiles;
 use api::locket::{Client, Kind, Options, Resource};
-use corkboard_locket::{Config, Desk, serve};
+use corkboard_locket::server::CONNECTIONS_MAX;
+use corkboard_locket::{Config, Desk, serve_at_most};
 use rig::pki::Pki;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -17,8 +19,11 @@ pub(crate) struct World {
     pub(crate) pki: Pki,
     pub(crate) address: SocketAddr,
     desk: Desk,
-    running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+    running: Option<Running>,
 }
+
+/// A server, until it is stopped or dropped.
+type Running = (oneshot::Sender<()>, JoinHandle<()>);
 
 impl World {
     pub(crate) async fn new() -> Self {
@@ -35,18 +40,28 @@ impl World {
 
     /// On the same address, with the same book, as one that keeps its book in a database.
     pub(crate) async fn start(&mut self) {
-        let config = Config { listen: self.address, tls: self.files("server") };
+        let (address, running) = self.server(self.address, CONNECTIONS_MAX).await;
+        self.address = address;
+        self.running = Some(running);
+    }
+
+    /// Another one with the same book, as two that share a database.
+    pub(crate) async fn sibling(&self, connections_max: usize) -> (SocketAddr, Running) {
+        self.server("127.0.0.1:0".parse().unwrap(), connections_max).await
+    }
+
+    async fn server(&self, listen: SocketAddr, connections_max: usize) -> (SocketAddr, Running) {
+        let config = Config { listen, tls: self.files("server") };
         let (stop, stopped) = oneshot::channel::<()>();
         let (tell, told) = oneshot::channel();
-        let desk = self.desk.clone();
+        let desk = Arc::new(self.desk.clone());
         let running = tokio::spawn(async move {
             let until = async {
                 let _ = stopped.await;
             };
-            serve(config, std::sync::Arc::new(desk), until, |address| tell.send(address).unwrap()).await.unwrap();
+            serve_at_most(connections_max, config, desk, until, |address| tell.send(address).unwrap()).await.unwrap();
         });
-        self.address = told.await.unwrap();
-        self.running = Some((stop, running));
+        (told.await.unwrap(), (stop, running))
     }
 
     pub(crate) async fn stop(&mut self) {

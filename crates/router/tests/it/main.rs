@@ -9,4 +9,5 @@ mod limits;
 mod nats;
 mod passing;
 mod replacing;
+mod secured;
 mod world;

@@ -39,12 +39,21 @@ impl World {
     }
 
     pub(crate) async fn with(config: Config, bus: Arc<dyn Bus>) -> Self {
+        Self::behind(config, bus, None).await
+    }
+
+    /// With a port for clients that speak TLS, too.
+    pub(crate) async fn behind(
+        config: Config,
+        bus: Arc<dyn Bus>,
+        tls: Option<(TcpListener, Arc<rustls::ServerConfig>)>,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let health = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, health_address) = (listener.local_addr().unwrap(), health.local_addr().unwrap());
         let metrics = Arc::new(Metrics::new());
         let (stop, stopping) = watch::channel(false);
-        let parts = Parts { listener, tls: None, health: Some(health), bus: bus.clone(), metrics: metrics.clone() };
+        let parts = Parts { listener, tls, health: Some(health), bus: bus.clone(), metrics: metrics.clone() };
         let router = tokio::spawn(run(config, parts, stopping));
         Self { address, health: health_address, bus, metrics, stop, router }
     }

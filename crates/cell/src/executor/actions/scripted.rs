@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use api::models;
+use model::{DomainName, TaskGuid};
 use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
 
 use super::super::logs::{Kept, Output, Stream};
-use super::super::{ContainerGuid, Later, LogConfig, LogLine};
+use super::super::{Later, LogConfig, LogLine, Owner};
 use super::{DownloadFailure, Exit, Ground, Process, Signal, Step};
 
 pub(crate) struct Scripted {
@@ -48,7 +49,9 @@ impl Scripted {
         let lines = broadcast::Sender::<LogLine>::new(64);
         let mut heard = lines.subscribe();
         let config = LogConfig { source: "APP".to_owned(), bytes_per_s_max: -1, ..LogConfig::default() };
-        let nowhere = Kept::open(std::path::Path::new("/nonexistent"), &ContainerGuid("c".into()));
+        let (guid, domain) = (TaskGuid::parse("c").unwrap(), DomainName::parse("d").unwrap());
+        let owner = Owner::Task { guid, domain };
+        let nowhere = Kept::open(std::path::Path::new("/nonexistent"), &owner);
         let (story, began) = (self.story.clone(), self.began);
         let carry = async move {
             while let Ok(line) = heard.recv().await {
@@ -57,7 +60,7 @@ impl Scripted {
                 story.lock().unwrap().push(format!("{at:<6} {} {kind} {}", line.source, line.text));
             }
         };
-        (Output::new(Stream::new(ContainerGuid("c".into()), config, lines, nowhere)), carry)
+        (Output::new(Stream::new(owner, config, lines, nowhere)), carry)
     }
 }
 

@@ -3,18 +3,22 @@
 //! Later ones win: what is usual, the container's, the action's, what Diego tells of the instance, and at last the ports, which
 //! nobody but the cell can know.
 
-use super::super::{Container, Owner, RunSpec};
+use super::super::Owner;
+use super::sandbox::Place;
 use api::models;
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// Which cell it is, for whoever wonders why two instances differ.
+const CELL_ID: &str = "CORKBOARD_CELL_ID";
+
 pub(crate) fn environment(
-    container: &Container,
-    spec: &RunSpec,
+    place: &Place<'_>,
     action: &models::RunAction,
     user: &str,
     home: &str,
 ) -> Vec<(String, String)> {
+    let Place { cell_id, container, spec, .. } = *place;
     let mut env = Environment::default();
     env.set("PATH", PATH);
     env.set("HOME", home);
@@ -29,6 +33,9 @@ pub(crate) fn environment(
             env.set(guid, instance.as_str());
             env.set(index, &key.index.to_string());
         }
+    }
+    if !cell_id.is_empty() {
+        env.set(CELL_ID, cell_id);
     }
     let address = &container.address;
     env.set("CF_INSTANCE_IP", address);

@@ -54,7 +54,8 @@ impl Grounded {
         let files = self.entry.step(step);
         let container = self.entry.container();
         let main = Step::root("action");
-        let place = Place { container: &container, spec: &self.spec, root: &self.root, files: &files };
+        let cell_id = &self.inner.config.cell_id;
+        let place = Place { cell_id, container: &container, spec: &self.spec, root: &self.root, files: &files };
         let joins = is_monitor(step).then(|| self.running_step(&main)).flatten();
         let launch = self.inner.sandbox.launch(&place, step, action, joins.as_ref())?;
         let guarded = self.entry.out_of_memory.clone();

@@ -17,7 +17,7 @@ use super::super::files::root::RootDir;
 use super::super::files::{Checksum, unpack};
 use super::super::health::Network;
 use super::super::life::{Life, Witness};
-use super::super::logs::{Kept, Output, Stream, logs_folder};
+use super::super::logs::{Output, Stream};
 use super::super::{Event, Port, RunSpec, State};
 use super::entry::{self, Entry, STOPPED_BEFORE};
 use super::ground::Grounded;
@@ -73,8 +73,9 @@ pub(crate) async fn live(inner: Arc<Inner>, entry: Arc<Entry>) {
 }
 
 fn stream(inner: &Inner, entry: &Entry, spec: &RunSpec) -> Arc<Stream> {
-    let kept = Kept::open(&logs_folder(&inner.config.root), &entry.guid);
-    Stream::new(entry.guid.clone(), spec.log.clone(), inner.lines.clone(), kept)
+    let owner = entry.container().owner.clone();
+    let kept = inner.archive.open(&owner, || inner.entries().keys().cloned().collect());
+    Stream::new(owner, spec.log.clone(), inner.lines.clone(), kept)
 }
 
 type Failed = (String, bool);

@@ -65,6 +65,7 @@ pub(crate) enum Checked {
 
 /// Where a process is to be started.
 pub(crate) struct Place<'a> {
+    pub(crate) cell_id: &'a str,
     pub(crate) container: &'a Container,
     pub(crate) spec: &'a RunSpec,
     pub(crate) root: &'a RootDir,
@@ -213,7 +214,7 @@ impl Checked {
                 Ok(Launch {
                     command: [vec![program(place.root, &action.path)], action.args.clone()].concat(),
                     dir: place.root.host_path(dir).map_err(failed)?,
-                    env: environment(place.container, place.spec, action, name, &home),
+                    env: environment(place, action, name, &home),
                     user: owner,
                     nofile,
                     groups: groups.of(&folder_name(&place.container.guid)),
@@ -222,7 +223,7 @@ impl Checked {
             }
             Checked::Oci(oci) => {
                 let home = user.as_ref().map_or("/", |user| user.home.as_str());
-                let env = environment(place.container, place.spec, action, &action.user, home);
+                let env = environment(place, action, &action.user, home);
                 oci.launch(place, step, action, &super::super::oci::Inside { dir, env, owner, nofile }, joins)
             }
         }

@@ -24,7 +24,8 @@ fn read(pki: &Pki, text: &str, store: Option<&Path>) -> Outcome {
     let (path, dir) = (pki.path("bbs.json"), pki.dir.path().to_str().unwrap());
     std::fs::write(&path, text.replace("DIR", dir)).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
-    File::read(&path).and_then(|file| file.check(store))
+    let settings = File::read(&path).and_then(|file| file.check(store))?;
+    Ok((settings.config, settings.account))
 }
 
 fn complete() -> Map<String, Value> {
@@ -188,7 +189,7 @@ fn a_file_that_everybody_may_read_is_remarked_on() {
     read(&pki, COMPLETE, None).unwrap();
     let path = pki.path("bbs.json");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-    let (_, account) = File::read(&path).unwrap().check(None).unwrap();
+    let account = File::read(&path).unwrap().check(None).unwrap().account;
     let said = account.unwrap().remarks.join("\n").replace(pki.dir.path().to_str().unwrap(), "DIR");
     expect!["everybody on this machine may use DIR/bbs.json (its permissions are 644), which holds passphrases and the password of a database; close it with `chmod o= DIR/bbs.json`"].assert_eq(&said);
 }

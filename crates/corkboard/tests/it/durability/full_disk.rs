@@ -68,7 +68,8 @@ impl Room for Disk {
     }
 
     fn start(&self) -> Server {
-        let mut command = program(&["up", "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--dir"]);
+        let mut command =
+            program(&["up", "--board-only", "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--dir"]);
         command.arg(self.board());
         // The log must not compete for the room.
         Server::run(command, &log_beside(&self.mounted))
@@ -94,7 +95,7 @@ impl Room for FileLimit {
     fn start(&self) -> Server {
         // With the signal ignored, a write beyond the limit fails instead of killing the process.
         let mut shell = Command::new("sh");
-        let script = "trap '' XFSZ; exec \"$0\" up --listen 127.0.0.1:0 --health 127.0.0.1:0 --dir \"$1\"";
+        let script = "trap '' XFSZ; exec \"$0\" up --board-only --listen 127.0.0.1:0 --health 127.0.0.1:0 --dir \"$1\"";
         shell.args(["-c", script, env!("CARGO_BIN_EXE_corkboard")]).arg(self.board()).env_clear();
         let server = Server::run(shell, &log_beside(&self.board()));
         limit_files(&server, Some(ROOM_BYTES));

@@ -22,7 +22,7 @@ pub(super) struct Server {
 impl Server {
     /// Starts on records that are there, or on none. What the server logs goes to a file beside them.
     pub(super) fn start(dir: &Path) -> Self {
-        let args = ["up", "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--dir"];
+        let args = ["up", "--board-only", "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--dir"];
         let mut command = program(&args);
         command.arg(dir);
         Self::run(command, &log_beside(dir))

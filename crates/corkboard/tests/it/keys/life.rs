@@ -169,7 +169,8 @@ fn up_takes_keys_as_flags() {
     let site = Site::new();
     site.use_keys(&["A", "B"]);
     let flags = |names: &[&str], more: &[&str]| {
-        let mut command = program(&["up", "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--dir"]);
+        let mut command =
+            program(&["up", "--board-only", "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--dir"]);
         command.arg(site.path("board"));
         for name in names {
             command.args(["--encryption-key", &format!("{name}={}", utf8(&site.path(&format!("keys/{name}"))))]);

@@ -9,13 +9,13 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// Where the former release is.
-pub(super) fn former() -> &'static Path {
+pub(crate) fn former() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(build)
 }
 
 /// The one that is tested.
-pub(super) fn newest() -> &'static Path {
+pub(crate) fn newest() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_corkboard"))
 }
 

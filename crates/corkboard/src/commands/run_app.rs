@@ -1,0 +1,225 @@
+//! `run-app`, `stop-app`: an app with a route in one command, and its end.
+//!
+//! `run-app` says what is wanted and waits until it is true: the instances are placed, healthy, and reached through a router. On
+//! the way it shows how far that is; if it cannot become true it says why, with the app's own last words. What it wanted stays
+//! wanted, however long it waits.
+//!
+//! Apps that are run like this have a domain of their own, which is fresh for ever: the state server itself is the only place
+//! that knows what is wanted in it, so that what it knows is always complete.
+
+mod definition;
+mod probe;
+mod wait;
+mod words;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use api::client::logs::CellLogs;
+use api::client::{Client, ClientError};
+use api::models::error::Type;
+use api::models::{DesiredLrp, DesiredLrpUpdate};
+use url::Url;
+
+use self::probe::Router;
+use self::wait::Wait;
+use super::guid;
+use crate::cli::one_thread;
+use crate::console::{Console, JsonFlag};
+use crate::duration;
+use crate::failure::{CommandError, Failure};
+use crate::reach::{Address, ReachFlags, Remote, is_loopback};
+use crate::up::DEFAULT_ROUTER;
+
+/// Of everything that is run like this, and of nothing else.
+const DOMAIN: &str = "corkboard-apps";
+/// Until it is taken back.
+const FRESH_FOR_EVER_S: u32 = 0;
+
+pub(crate) const RUN_HELP: &str = "Examples:\n  corkboard run-app --route hello.local --instances 2 -- corkboard demo-app\n  \
+    corkboard run-app --route files.local --health-path / -- 'python3 -m http.server $PORT'\n  \
+    corkboard run-app --name worker --memory 256M --env QUEUE=mail -- /opt/worker/run\n\n\
+    The app listens on the port in $PORT. A command of one word with spaces is run by /bin/sh. With a server on this machine, a\n\
+    program is looked for as your shell does; elsewhere it is left to the cell. Running it again changes instances and routes.\n\n\
+    Exit codes:\n  0  every instance is healthy, and reached through the router where one is known\n  3  wrong use\n  \
+    4  the server refused\n  5  it did not come about, and the message says why; it stays desired";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunApp {
+    /// The host name of its requests, and a path if it has only those below; may be repeated
+    #[arg(long, value_name = "HOST[/PATH]", value_parser = words::route)]
+    pub(super) route: Vec<String>,
+    /// What it is called: letters, digits, - and _ [default: the first part of the route]
+    #[arg(long, value_name = "NAME", value_parser = words::name, required_unless_present = "route")]
+    name: Option<String>,
+    /// How many instances of it run
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(i32).range(0..))]
+    pub(super) instances: i32,
+    /// The memory of an instance, in megabytes, or as 256M or 2G
+    #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = words::size_mb)]
+    pub(super) memory: i32,
+    /// The room of an instance on the disk
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = words::size_mb)]
+    pub(super) disk: i32,
+    /// A variable of its environment; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = words::variable)]
+    pub(super) env: Vec<(String, String)>,
+    /// It is healthy while this path answers with 200; without it, while its port can be connected to
+    #[arg(long, value_name = "PATH", value_parser = words::path, conflicts_with = "no_health_check", requires = "route")]
+    pub(super) health_path: Option<String>,
+    /// It is healthy while it runs
+    #[arg(long)]
+    pub(super) no_health_check: bool,
+    /// The root file system
+    #[arg(long, value_name = "URL", default_value = "preloaded:cflinuxfs4")]
+    pub(super) rootfs: String,
+    /// The user it runs as, where cells can choose
+    #[arg(long, value_name = "USER", default_value = "vcap")]
+    pub(super) user: String,
+    /// The router to reach it through [default: that of `corkboard up`, if the server is on this machine]
+    #[arg(long, value_name = "URL", env = "CORKBOARD_ROUTER_URL", hide_env_values = true)]
+    router: Option<String>,
+    /// How long to wait for it
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
+    wait_timeout: Duration,
+    /// What is run, with its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(super) command: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct StopApp {
+    #[arg(value_name = "NAME", value_parser = guid)]
+    name: String,
+    /// How long to wait until nothing of it runs
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
+    wait_timeout: Duration,
+}
+
+/// What of this process matters.
+#[derive(Debug)]
+struct Here {
+    /// Who asks cells for the last words of an app.
+    cells: CellLogs,
+    /// Where relative programs are.
+    folder: PathBuf,
+    /// Where others are looked for.
+    search: String,
+}
+
+impl RunApp {
+    /// The name, which the route may stand in for.
+    fn name(&self) -> Result<String, CommandError> {
+        if let Some(name) = &self.name {
+            return Ok(name.clone());
+        }
+        let first = self.route.first().map(String::as_str).unwrap_or_default();
+        let first = first.split(['.', '/']).next().unwrap_or_default();
+        words::name(first).map_err(|_| {
+            CommandError::Usage(format!("{first:?} cannot be the name of an app; give it one with --name"))
+        })
+    }
+}
+
+pub(crate) fn run(
+    remote: Remote<RunApp>,
+    outer: ReachFlags,
+    env: impl Fn(&str) -> Option<String>,
+    trace_id: String,
+) -> Result<(), Failure> {
+    let Remote { args, reach } = remote;
+    let reach = reach.or(outer);
+    let folder = std::env::current_dir()
+        .map_err(|source| Failure::Process { doing: "finding the current directory", source })?;
+    let cells = CellLogs::new(reach.tls_files(&env).as_ref());
+    let here = Here { cells, folder, search: env("PATH").unwrap_or_default() };
+    let (client, address) = reach.client(env, trace_id)?;
+    let mut console = Console::of_process(JsonFlag::default());
+    match one_thread()?.block_on(run_and_wait(&client, &address, &here, args, &mut console)) {
+        Ok(()) => Ok(()),
+        Err(error) => Failure::of_command(error, address).map_or(Ok(()), Err),
+    }
+}
+
+async fn run_and_wait(
+    client: &Client,
+    address: &Address,
+    here: &Here,
+    args: RunApp,
+    console: &mut Console,
+) -> Result<(), CommandError> {
+    let name = args.name()?;
+    let is_local = Url::parse(&address.url).is_ok_and(|url| is_loopback(&url));
+    let router = match &args.router {
+        Some(url) => Some(Router::new(url, true)?),
+        None if is_local => Some(Router::new(&format!("http://{DEFAULT_ROUTER}"), false)?),
+        None => None,
+    };
+    let command = words::command(&args.command, is_local.then_some(here))?;
+    let wanted = definition::desired(&name, DOMAIN, &args, command);
+    let wait = Wait::begin(client, &here.cells, &name, (args.instances, wanted.check_definition.is_some())).await?;
+    let what = Box::pin(desire(client, wanted)).await?;
+    let plural = if args.instances == 1 { "" } else { "s" };
+    console.line(&format!("{name} {what}, with {} instance{plural}", args.instances))?;
+    let router = if args.instances == 0 { None } else { router };
+    let reached = wait.until_there(console, router.as_ref(), &args.route, args.wait_timeout).await?;
+    match (reached, args.route.first().filter(|_| args.instances > 0)) {
+        (_, None) => {}
+        (Some(router), Some(route)) => {
+            let (host, path) = probe::host_and_path(route);
+            console.line(&format!("Try:\n  curl -H 'Host: {host}' {}{path}", router.url()))?;
+        }
+        (None, Some(route)) => console.line(&format!(
+            "Its route is {route}. Whether a router knows it was not checked, because none is known; name one with --router"
+        ))?,
+    }
+    Ok(())
+}
+
+/// Says what is wanted, as a new app or as a change; returns which in words.
+async fn desire(client: &Client, wanted: DesiredLrp) -> Result<&'static str, CommandError> {
+    let known = match client.desired_lrp_by_process_guid(&wanted.process_guid).await {
+        Ok(known) => Some(known),
+        Err(error) if error.is(Type::ResourceNotFound) => None,
+        Err(error) => return Err(error.into()),
+    };
+    if let Some(known) = &known {
+        definition::check_same(known, &wanted)?;
+    }
+    client.upsert_domain(DOMAIN, FRESH_FOR_EVER_S).await?;
+    match known {
+        None => {
+            client.desire_lrp(wanted).await?;
+            Ok("is desired")
+        }
+        Some(known) if known.instances == wanted.instances && known.routes == wanted.routes => Ok("is desired already"),
+        Some(known) => {
+            let (instances, routes) = (Some(wanted.instances), wanted.routes);
+            let update = DesiredLrpUpdate { instances, routes, ..DesiredLrpUpdate::default() };
+            client.update_desired_lrp(&known.process_guid, update).await?;
+            Ok("is changed")
+        }
+    }
+}
+
+/// Nobody wants the app any more; waits until nothing of it runs.
+pub(crate) async fn stop(client: &Client, args: StopApp, console: &mut Console) -> Result<u8, CommandError> {
+    let StopApp { name, wait_timeout } = args;
+    match client.desired_lrp_by_process_guid(&name).await {
+        Ok(known) => definition::check_ours(&known)?,
+        Err(error) if error.is(Type::ResourceNotFound) => {
+            return Err(CommandError::NotFound(format!(
+                "there is no app {name}; `corkboard desired-lrps -d {DOMAIN}` lists those that there are"
+            )));
+        }
+        Err(error) => return Err(error.into()),
+    }
+    match client.remove_desired_lrp(&name).await {
+        // Somebody was faster.
+        Err(ClientError::Bbs { .. }) | Ok(()) => {}
+        Err(error) => return Err(error.into()),
+    }
+    wait::until_gone(client, &name, wait_timeout).await?;
+    console.line(&format!("{name} is stopped"))?;
+    Ok(0)
+}
