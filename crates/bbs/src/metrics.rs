@@ -322,7 +322,11 @@ impl Convergence {
 
 impl Rollouts {
     fn register(&self, registry: &mut Registry) {
-        registry.register("rollouts_under_way", "Processes whose instances have two definitions", self.under_way.clone());
+        registry.register(
+            "rollouts_under_way",
+            "Processes whose instances have two definitions",
+            self.under_way.clone(),
+        );
         for (name, help, counter) in [
             ("rollout_instances_begun", "Indices for which an instance of the other definition was asked", &self.begun),
             ("rollout_instances_replaced", "Indices whose new instance has proven itself", &self.replaced),

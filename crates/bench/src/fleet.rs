@@ -110,6 +110,7 @@ impl Instance {
             host_tls_proxy_port: port(at + 1),
         };
         encode(&StartActualLrpRequest {
+            definition_number: 0,
             actual_lrp_key: self.key(),
             actual_lrp_instance_key: self.instance_key(),
             actual_lrp_net_info: Some(ActualLrpNetInfo {
@@ -194,7 +195,7 @@ pub fn tasks_of_cell(cell: u64) -> Bytes {
 }
 
 pub fn desired_lrp_by_guid(lrp: u64) -> Bytes {
-    encode(&DesiredLrpByProcessGuidRequest { process_guid: process_guid(lrp) })
+    encode(&DesiredLrpByProcessGuidRequest { actual_lrp_instance_key: None, process_guid: process_guid(lrp) })
 }
 
 pub fn routing_infos(process_guids: Vec<String>) -> Bytes {

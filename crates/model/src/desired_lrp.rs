@@ -359,7 +359,13 @@ mod tests {
     #[test]
     fn one_update_at_a_time_and_not_into_another_domain() {
         let second = lrp().updated(to("v2"), 7).unwrap();
-        check(&second, to("v3"), &expect![[r#"the update to the definition "v2" is not finished, because instances still have the first definition; nothing was changed. See how far it is with `corkboard rollout status app`, or take it back with `corkboard rollout cancel app`"#]]);
+        check(
+            &second,
+            to("v3"),
+            &expect![[
+                r#"the update to the definition "v2" is not finished, because instances still have the first definition; nothing was changed. See how far it is with `corkboard rollout status app`, or take it back with `corkboard rollout cancel app`"#
+            ]],
+        );
         let elsewhere = DesiredUpdate { domain: Some(DomainName::parse("other").unwrap()), ..to("v2") };
         check(
             &lrp(),

@@ -2,8 +2,8 @@
 
 use super::{Client, ClientError};
 use crate::models::{
-    ActualLrpInstanceKey, DesireLrpRequest, DesiredLrPsRequest, DesiredLrPsResponse, DesiredLrp, DesiredLrpByProcessGuidRequest,
-    DesiredLrpLifecycleResponse, DesiredLrpResponse, DesiredLrpSchedulingInfo,
+    ActualLrpInstanceKey, DesireLrpRequest, DesiredLrPsRequest, DesiredLrPsResponse, DesiredLrp,
+    DesiredLrpByProcessGuidRequest, DesiredLrpLifecycleResponse, DesiredLrpResponse, DesiredLrpSchedulingInfo,
     DesiredLrpSchedulingInfoByProcessGuidResponse, DesiredLrpSchedulingInfosResponse, DesiredLrpUpdate,
     RemoveDesiredLrpRequest, UpdateDesiredLrpRequest,
 };

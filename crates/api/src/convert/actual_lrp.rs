@@ -1,8 +1,8 @@
 //! Actual LRPs.
 
 use model::{
-    ActualLrp, ActualLrpKey, CellId, DefinitionNumber, DomainName, IdError, InstanceGuid, InstanceKey, ModificationTag, NetInfo,
-    PortMapping, Presence, ProcessGuid, Report,
+    ActualLrp, ActualLrpKey, CellId, DefinitionNumber, DomainName, IdError, InstanceGuid, InstanceKey, ModificationTag,
+    NetInfo, PortMapping, Presence, ProcessGuid, Report,
 };
 
 use super::Item;

@@ -83,7 +83,7 @@ fn a_desired_lrp_reads_back_as_it_was_desired() {
 #[test]
 fn scaling_shares_the_run_info() {
     let before = stored();
-    let after = before.updated(DesiredUpdate { instances: Some(7), ..Default::default() }).unwrap();
+    let after = before.updated(DesiredUpdate { instances: Some(7), ..Default::default() }, 0).unwrap();
     assert_eq!(before.run_info.as_ptr(), after.run_info.as_ptr());
     assert_eq!(read(&after).instances, 7);
     assert_eq!(read(&after).modification_tag.unwrap().index, 1);
@@ -100,7 +100,7 @@ fn a_definition_in_an_update_is_what_the_same_lrp_would_be_desired_with() {
     let update = desired_lrp::update(update).unwrap();
     assert_eq!((&update.instances, &update.routes, &update.annotation), (&None, &None, &None));
     let empty = model::DesiredLrp { annotation: String::new(), instances: 0, ..stored() };
-    let after = empty.updated(update).unwrap();
+    let after = empty.updated(update, 0).unwrap();
     let desired = desired_lrp::desire(wire, "epoch".into()).unwrap();
     let expected = model::DesiredLrp {
         annotation: String::new(),
@@ -320,7 +320,7 @@ prop_compose! {
             instance_guid: InstanceGuid::parse(&guid).unwrap(),
             cell_id: CellId::parse(&cell).unwrap(),
         });
-        ActualLrp {
+        ActualLrp { leaving: false,
             key: ActualLrpKey { process_guid, index, domain: DomainName::parse(&domain).unwrap() },
             metric_tags: metric_tags.map(Into::into),
             instance, net_info, crash_count, crash_reason, state, placement_error, since_ns, tag, presence,
@@ -350,7 +350,7 @@ prop_compose! {
         (routes, metric_tags) in (routes(), metric_tags()),
         (username, password, tag) in (text(), text(), tag()),
     ) -> model::DesiredLrp {
-        model::DesiredLrp {
+        model::DesiredLrp { history: None,
             process_guid: ProcessGuid::parse(&process_guid).unwrap(),
             domain: DomainName::parse(&domain).unwrap(),
             resources: Resources { memory_mb, disk_mb, max_pids, root_fs },

@@ -36,6 +36,8 @@ fn actual_lrp() {
         ]],
     );
     let full = ActualLrp {
+        definition_number: 0,
+        leaving: false,
         actual_lrp_key: Some(ActualLrpKey { process_guid: "g".into(), index: 2, domain: "d".into() }),
         actual_lrp_instance_key: Some(ActualLrpInstanceKey { instance_guid: "i".into(), cell_id: "c".into() }),
         actual_lrp_net_info: Some(ActualLrpNetInfo {

@@ -427,7 +427,10 @@ mod tests {
         assert_eq!(verdict(&RemoveDesiredLrpRequest::default()), "Invalid field: process_guid");
         assert_eq!(verdict(&RemoveDesiredLrpRequest { process_guid: "any text".into() }), "");
         assert_eq!(verdict(&DesiredLrpByProcessGuidRequest::default()), "Invalid field: process_guid");
-        assert_eq!(verdict(&DesiredLrpByProcessGuidRequest { process_guid: "p".into() }), "");
+        assert_eq!(
+            verdict(&DesiredLrpByProcessGuidRequest { actual_lrp_instance_key: None, process_guid: "p".into() }),
+            ""
+        );
         assert_eq!(verdict(&DesiredLrPsRequest::default()), "");
     }
 }

@@ -4,9 +4,9 @@ use super::{Findings, Validate};
 use crate::models::{RollbackDesiredLrpRequest, RolloutTerms, SteerUpdateRequest};
 
 /// More would replace everything at once, which is what a rollout is there to avoid.
-pub const IN_FLIGHT_MAX: u32 = 1_000;
+const IN_FLIGHT_MAX: u32 = 1_000;
 /// A week: whatever takes longer is not waited for.
-pub const TIME_MS_MAX: i64 = 7 * 24 * 60 * 60 * 1000;
+const TIME_MS_MAX: i64 = 7 * 24 * 60 * 60 * 1000;
 const UNTIL_RESUMED_MS: i64 = -1;
 
 impl Validate for RolloutTerms {

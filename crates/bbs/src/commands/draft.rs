@@ -342,7 +342,8 @@ mod tests {
     fn check(board: &Board, key: &ActualLrpKey, slot: &Slot, outcome: &Outcome) -> Draft {
         let mut last = None;
         for filled in 0..=2 * store::STEP_OPS_MAX {
-            let setting = Setting { now_ns: 0, clock: Arc::new(ManualClock::at(0)), task_rejections_max: 3, definitions_kept: 2 };
+            let setting =
+                Setting { now_ns: 0, clock: Arc::new(ManualClock::at(0)), task_rejections_max: 3, definitions_kept: 2 };
             let forms = Arc::new(Forms::only(store::Version::LATEST));
             let mut draft = Draft::new(board.clone(), setting, forms);
             for at in 0..filled {

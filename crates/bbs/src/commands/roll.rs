@@ -61,7 +61,10 @@ pub enum Ask {
     Pause,
     Resume,
     /// To a former definition; without a name, to the latest.
-    Rollback { to: Option<String>, terms: Terms },
+    Rollback {
+        to: Option<String>,
+        terms: Terms,
+    },
 }
 
 impl Steer {

@@ -9,7 +9,7 @@ use api::models::{
     RemoveActualLrpRequest, RetireActualLrpRequest, StartActualLrpRequest,
 };
 use api::{Route, convert};
-use model::{ActualLrp, ActualLrpKey, CellId, DomainName, ProcessGuid};
+use model::{ActualLrp, ActualLrpKey, CellId, DefinitionNumber, DomainName, ProcessGuid};
 
 use super::lists::{List, concat, is_in};
 use super::{Answer, App, Body, Call, Failure, errors, failed, intake, message, write_failure};

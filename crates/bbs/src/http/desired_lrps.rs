@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use api::convert::desired_lrp as intake_lrp;
 use api::models::{
-    ActualLrpInstanceKey, CreateDesiredLrpRequest, CreateDesiredLrpRequest09, DesireLrpRequest, DesiredLrPsRequest, DesiredLrPsResponse,
-    DesiredLrpByProcessGuidRequest, DesiredLrpLifecycleResponse, DesiredLrpResponse, Error, ListDesiredLrPsRequest09,
-    ListImmutableDesiredLrPsRequest, ListMutableDesiredLrPsRequest, RemoveDesiredLrpRequest, UpdateDesiredLrpRequest,
+    ActualLrpInstanceKey, CreateDesiredLrpRequest, CreateDesiredLrpRequest09, DesireLrpRequest, DesiredLrPsRequest,
+    DesiredLrPsResponse, DesiredLrpByProcessGuidRequest, DesiredLrpLifecycleResponse, DesiredLrpResponse, Error,
+    ListDesiredLrPsRequest09, ListImmutableDesiredLrPsRequest, ListMutableDesiredLrPsRequest, RemoveDesiredLrpRequest,
+    UpdateDesiredLrpRequest,
 };
 use api::{Response, Route, revision, validate};
 use bytes::BytesMut;

@@ -50,8 +50,8 @@ mod intake;
 pub mod listener;
 mod lists;
 mod operator;
-mod stall;
 mod rollouts;
+mod stall;
 mod tasks;
 
 pub use body::Body;

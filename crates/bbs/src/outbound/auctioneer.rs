@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hyper::{Method, StatusCode};
-use model::{DesiredLrp, ProcessGuid, Resources, Task, TaskGuid};
+use model::{DefinitionNumber, DesiredLrp, ProcessGuid, Resources, Task, TaskGuid};
 use serde::{Serialize, Serializer};
 use tokio::sync::mpsc;
 use url::Url;
@@ -162,23 +162,26 @@ struct Batch {
 impl Batch {
     fn merge(orders: impl Iterator<Item = Order>) -> Self {
         let mut batch = Self::default();
-        let mut lrp_at: HashMap<ProcessGuid, usize> = HashMap::new();
+        // Instances of two definitions have different needs.
+        let mut lrp_at: HashMap<(ProcessGuid, DefinitionNumber), usize> = HashMap::new();
         let mut task_at: HashMap<TaskGuid, usize> = HashMap::new();
         for order in orders {
             match order {
                 Order::Lrp { indices, .. } if indices.is_empty() => {}
-                Order::Lrp { desired, indices } => match lrp_at.entry(desired.process_guid.clone()) {
-                    Entry::Occupied(at) => {
-                        let start = &mut batch.lrps[*at.get()];
-                        start.indices.extend(indices);
-                        // The record may have changed meanwhile; later wishes carry the newer one.
-                        start.desired = desired;
+                Order::Lrp { desired, indices } => {
+                    match lrp_at.entry((desired.process_guid.clone(), desired.definition)) {
+                        Entry::Occupied(at) => {
+                            let start = &mut batch.lrps[*at.get()];
+                            start.indices.extend(indices);
+                            // The record may have changed meanwhile; later wishes carry the newer one.
+                            start.desired = desired;
+                        }
+                        Entry::Vacant(at) => {
+                            at.insert(batch.lrps.len());
+                            batch.lrps.push(LrpStart { desired, indices: indices.into_iter().collect() });
+                        }
                     }
-                    Entry::Vacant(at) => {
-                        at.insert(batch.lrps.len());
-                        batch.lrps.push(LrpStart { desired, indices: indices.into_iter().collect() });
-                    }
-                },
+                }
                 Order::Task(task) => match task_at.entry(task.guid.clone()) {
                     Entry::Occupied(at) => batch.tasks[*at.get()] = TaskStart(task),
                     Entry::Vacant(at) => {

@@ -67,7 +67,7 @@ async fn measure() -> Vec<MeasuredGroup> {
 fn measure_each(before: &Board, number: usize, commands: &[Command], writes_before: u64) -> Vec<Measured> {
     let clock = Arc::new(GroupClock::default());
     clock.turn_to(number);
-    let setting = Setting { now_ns: clock.now_ns(), clock, task_rejections_max: 3 };
+    let setting = Setting { definitions_kept: 5, now_ns: clock.now_ns(), clock, task_rejections_max: 3 };
     let mut draft = Draft::new(before.clone(), setting, Arc::new(store::Forms::only(store::Version::LATEST)));
     let measured = commands.iter().map(|command| {
         // Refusals are looked at where the group goes through the writer.

@@ -78,6 +78,7 @@ impl Assembled {
         let registry = Registry::new(START_NS - GRACE_NS);
         let (sender, effects) = mpsc::channel(EFFECTS_MAX);
         let (writer, writing) = Writer::start(WriterParts {
+            definitions_kept: 5,
             store: store.clone(),
             held,
             board: board.clone(),

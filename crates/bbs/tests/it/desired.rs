@@ -67,7 +67,8 @@ async fn the_second_revision_shows_layers_as_downloads() {
     let client = server.client();
     client.desire_lrp(whole()).await.unwrap();
     client.desire_lrp(samples::lrp("plain", 1)).await.unwrap();
-    let by_guid = |guid: &str| DesiredLrpByProcessGuidRequest { process_guid: guid.to_owned() };
+    let by_guid =
+        |guid: &str| DesiredLrpByProcessGuidRequest { actual_lrp_instance_key: None, process_guid: guid.to_owned() };
     let read: DesiredLrpResponse = client.call(Route::DesiredLrpByProcessGuidR2, by_guid("p")).await.unwrap();
     let read = read.desired_lrp.unwrap();
     let list: DesiredLrPsResponse = client.call(Route::DesiredLrpsR2, DesiredLrPsRequest::default()).await.unwrap();
@@ -142,7 +143,7 @@ async fn the_derived_views_hold_their_part_and_no_more() {
     let absent = "ResourceNotFound: the requested resource could not be found";
     assert_eq!(verdict(client.desired_lrp_scheduling_info_by_process_guid("q").await), absent);
     assert_eq!(verdict(client.desired_lrp_by_process_guid("q").await), absent);
-    let request = DesiredLrpByProcessGuidRequest { process_guid: "q".to_owned() };
+    let request = DesiredLrpByProcessGuidRequest { actual_lrp_instance_key: None, process_guid: "q".to_owned() };
     let older = client.call::<DesiredLrpResponse>(Route::DesiredLrpByProcessGuidR2, request);
     assert_eq!(verdict(older.await), absent);
 }

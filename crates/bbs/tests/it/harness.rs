@@ -48,6 +48,7 @@ impl Server {
         let dir = TempDir::new().unwrap();
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let mut config = Config {
+            definitions_kept: 5,
             node: "node".into(),
             listen: any,
             tls: None,

@@ -49,6 +49,7 @@ impl World {
         let (metrics, registry) = (Metrics::new(), Registry::new(0));
         let (sender, effects) = mpsc::channel(EFFECTS_MAX);
         let (writer, writing) = Writer::start(WriterParts {
+            definitions_kept: 5,
             store,
             held,
             board: board.clone(),

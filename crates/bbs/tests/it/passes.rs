@@ -54,6 +54,7 @@ async fn two_passes_never_run_at_once_and_any_number_of_wishes_is_one_more() {
     let metrics = Metrics::new();
     let (effects, _waiting) = mpsc::channel(16);
     let (writer, writing) = Writer::start(WriterParts {
+        definitions_kept: 5,
         store,
         held,
         board: board.clone(),

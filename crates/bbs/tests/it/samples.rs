@@ -66,6 +66,7 @@ pub(crate) fn net_info(address: &str) -> ActualLrpNetInfo {
 
 pub(crate) fn start(process_guid: &str, index: i32, by: &str) -> StartActualLrpRequest {
     StartActualLrpRequest {
+        definition_number: 0,
         actual_lrp_key: Some(key(process_guid, index)),
         actual_lrp_instance_key: Some(instance(by)),
         actual_lrp_net_info: Some(net_info("10.0.0.1")),

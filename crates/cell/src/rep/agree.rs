@@ -41,6 +41,7 @@ mod tests {
     fn start() -> StartActualLrpRequest {
         let (instance_guid, cell_id) = ("i".to_owned(), "cell-1".to_owned());
         StartActualLrpRequest {
+            definition_number: 0,
             actual_lrp_key: Some(ActualLrpKey { process_guid: "app".into(), index: 1, domain: "d".into() }),
             actual_lrp_instance_key: Some(ActualLrpInstanceKey { instance_guid, cell_id }),
             actual_lrp_net_info: Some(ActualLrpNetInfo { address: "10.0.0.1".into(), ..Default::default() }),

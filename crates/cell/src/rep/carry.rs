@@ -181,6 +181,7 @@ impl Carrier {
             metric_tags: container.metric_tags.clone(),
             routable: Some(container.is_routable),
             availability_zone: self.zone.clone(),
+            definition_number: 0,
         }
     }
 

@@ -17,7 +17,9 @@ use url::Url;
 
 use super::encryption::{self, KeySpec};
 use super::raw::{Raw, RawAuctioneer, RawCallbacks, RawCells, RawConfig, RawLimits, RawMigration, RawTiming, RawTls};
-use super::values::{address, boolean, count, data_version, duration, number, rate, text, web_url, web_urls, word};
+use super::values::{
+    address, boolean, count, data_version, definition_count, duration, number, rate, text, web_url, web_urls, word,
+};
 use super::{Problem, Problems};
 use crate::data_version::NEWEST;
 use crate::reach::is_loopback;
@@ -28,6 +30,8 @@ pub(crate) const DEFAULT_HEALTH: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 8890);
 const DEFAULT_NODE: &str = "board";
 pub(super) const DEFAULT_TASK_RETRIES: i32 = 3;
+/// As many as one can tell apart.
+pub(super) const DEFAULT_DEFINITIONS_KEPT: usize = 5;
 /// What is added to the path of the store to name the copy of its identity.
 const IDENTITY_SUFFIX: &str = ".identity";
 
@@ -110,6 +114,8 @@ impl Reader {
         let health = self.or("health", raw.health, DEFAULT_HEALTH, address);
         let advertise = self.optional("advertise", raw.advertise, web_url);
         let task_rejections_max = self.or("max_task_retries", raw.max_task_retries, DEFAULT_TASK_RETRIES, number);
+        let definitions_kept =
+            self.or("definitions_kept", raw.definitions_kept, DEFAULT_DEFINITIONS_KEPT, definition_count);
         let standby = self.or("standby", raw.standby, Standby::default(), |value| word(value, STANDBYS));
         let identity = self.identity(raw.identity, store.as_ref());
         let (migration, rollback_on_drain_to) = self.migration(raw.migration.unwrap_or_default());
@@ -153,6 +159,7 @@ impl Reader {
             timing,
             limits,
             task_rejections_max,
+            definitions_kept,
             outbound,
             cells_file,
             identity: identity?,

@@ -74,7 +74,7 @@ pub(crate) use raw_table;
 
 raw_table! {
     /// The whole file.
-    RawConfig: node listen health advertise max_task_retries identity standby;
+    RawConfig: node listen health advertise max_task_retries definitions_kept identity standby;
     store = RawStore tls = RawTls timing = RawTiming limits = RawLimits
     auctioneer = RawAuctioneer cells = RawCells callbacks = RawCallbacks migration = RawMigration
     encryption = RawEncryption locket = RawLocket serve_locket = RawServeLocket

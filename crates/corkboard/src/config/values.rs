@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use model::rollout::OLDER_MAX;
 use toml::Value;
 use url::Url;
 
@@ -107,6 +108,12 @@ pub(crate) fn number(value: &Value) -> Result<i32, String> {
         Ok(_) => Err(format!("{number} is negative; expected {EXPECTED}")),
         Err(_) => Err(format!("{number} is too large or too small; expected {EXPECTED}")),
     }
+}
+
+/// How many former definitions are kept.
+pub(crate) fn definition_count(value: &Value) -> Result<usize, String> {
+    let count = usize::try_from(number(value)?).unwrap_or_default();
+    if count > OLDER_MAX { Err(format!("{count} is more than {OLDER_MAX}, the most that are kept")) } else { Ok(count) }
 }
 
 pub(crate) fn wrong_type(value: &Value, expected: &str) -> String {

@@ -14,17 +14,30 @@ pub enum Decision {
     /// Instances have two definitions, and nobody has begun to replace them: begin with what is usual.
     Adopt,
     /// Start an instance of the other definition at this index.
-    Begin { index: i32, saw: ModificationTag },
+    Begin {
+        index: i32,
+        saw: ModificationTag,
+    },
     /// The new instance of this index has proven itself; the old one goes, if there still is one.
-    Finish { index: i32, leaves: Option<InstanceKey> },
+    Finish {
+        index: i32,
+        leaves: Option<InstanceKey>,
+    },
     /// The instance that was about to leave has the definition that is wanted now: it stays, and its successor goes.
-    TakeBack { index: i32, stays: InstanceKey },
+    TakeBack {
+        index: i32,
+        stays: InstanceKey,
+    },
     /// The canaries have proven themselves: wait.
     Rest,
     GoOn,
     /// Take the rollout back.
-    Turn { why: String },
-    Halt { why: String },
+    Turn {
+        why: String,
+    },
+    Halt {
+        why: String,
+    },
     /// Nothing is left to do: no row has the former definition.
     Complete,
 }

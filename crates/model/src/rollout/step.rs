@@ -80,7 +80,10 @@ pub fn carry_out(desired: &DesiredLrp, slot: &Slot, decision: &Decision, keep: u
 /// A record of a release that knew two definitions but no rollouts.
 fn adopted(desired: &DesiredLrp, now_ns: Nanos) -> Option<DesiredLrp> {
     let previous = desired.previous.as_ref().filter(|_| desired.rollout().is_none())?;
-    Some(desired.with_rollout(Rollout::new(previous.number, desired.definition, Terms::default(), now_ns)))
+    let mut history = desired.history.as_deref().cloned().unwrap_or_default();
+    history.made = history.made.max(desired.definition.0).max(previous.number.0);
+    let rollout = Rollout::new(previous.number, desired.definition, Terms::default(), now_ns);
+    Some(DesiredLrp { history: Some(Arc::new(history)), ..desired.clone() }.with_rollout(rollout))
 }
 
 impl Rollout {

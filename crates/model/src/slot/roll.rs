@@ -38,10 +38,7 @@ impl Slot {
     pub fn can_begin(&self, to: DefinitionNumber) -> bool {
         self.evacuating.is_none()
             && self.suspect.is_none()
-            && self
-                .ordinary
-                .as_ref()
-                .is_some_and(|row| row.definition != to && row.state != ActualState::Claimed)
+            && self.ordinary.as_ref().is_some_and(|row| row.definition != to && row.state != ActualState::Claimed)
     }
 
     /// Starts an instance of another definition: beside the one that runs, or instead of one that does not.
@@ -64,7 +61,11 @@ impl Slot {
 
     /// The successor has proven itself.
     pub fn let_leave(&self, by: &InstanceKey) -> Option<Outcome> {
-        self.leaves(by).then(|| Outcome { slot: self.without(Presence::Evacuating), cause: Cause::Named, auction: false })
+        self.leaves(by).then(|| Outcome {
+            slot: self.without(Presence::Evacuating),
+            cause: Cause::Named,
+            auction: false,
+        })
     }
 
     /// The container that was about to leave is the instance again, and its successor goes.

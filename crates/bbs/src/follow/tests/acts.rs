@@ -224,7 +224,7 @@ impl Master {
     async fn command(&mut self, command: Command) {
         let clock = ScriptClock::at(self.done);
         let now_ns = crate::clock::Clock::now_ns(&*clock);
-        let setting = Setting { now_ns, clock, task_rejections_max: TASK_REJECTIONS_MAX };
+        let setting = Setting { definitions_kept: 5, now_ns, clock, task_rejections_max: TASK_REJECTIONS_MAX };
         let mut draft = Draft::new(self.board.clone(), setting, self.forms.clone());
         let _ = command.apply(&mut draft);
         if !draft.lost.is_empty() || draft.steps.is_empty() {
@@ -319,7 +319,7 @@ fn command_of(kind: u8, process: &str, index: i32, other: usize) -> Command {
         2 => Command::RemoveLrp(RemoveLrp { process_guid }),
         3 => update(DesiredUpdate { annotation: Some(format!("{index}{other}")), ..DesiredUpdate::default() }),
         4 => Command::Claim(Claim { process_guid, index, by }),
-        5 | 6 => Command::Start(Box::new(Start { key, by, report: report() })),
+        5 | 6 => Command::Start(Box::new(Start { definition: None, key, by, report: report() })),
         7 => Command::Crash(Crash { key, by, reason: "exited".into() }),
         8 => Command::Evacuate(Box::new(Evacuate { key, by, what: Evacuated::Running(report()) })),
         9 => Command::Remove(Remove { process_guid, index, by: None }),
@@ -352,6 +352,7 @@ fn report() -> Report {
 
 fn desired(process_guid: ProcessGuid, domain: DomainName, instances: i32) -> DesiredLrp {
     DesiredLrp {
+        history: None,
         process_guid,
         domain,
         log_guid: "log".into(),

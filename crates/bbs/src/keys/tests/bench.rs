@@ -222,6 +222,7 @@ impl Bench {
         let board = Arc::new(ArcSwap::from_pointee(board));
         let (effects, waiting) = mpsc::channel(1);
         let (writer, writing) = Writer::start(WriterParts {
+            definitions_kept: 5,
             store: unlocked.store,
             held,
             board: board.clone(),

@@ -64,6 +64,7 @@ fn with_unknown_field(entity: &Entity) -> Entity {
 
 fn desired(guid: &str, instances: i32) -> DesiredLrp {
     DesiredLrp {
+        history: None,
         process_guid: process(guid),
         domain: name("apps"),
         log_guid: guid.into(),
@@ -199,7 +200,7 @@ fn claim(guid: &str, index: i32, on: &str) -> Command {
 
 fn start(guid: &str, index: i32, on: &str) -> Command {
     let by = instance(guid, index, on);
-    Command::Start(Box::new(Start { key: key(guid, index), by, report: report() }))
+    Command::Start(Box::new(Start { definition: None, key: key(guid, index), by, report: report() }))
 }
 
 fn crash(guid: &str, index: i32, on: &str) -> Command {

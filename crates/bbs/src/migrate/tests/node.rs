@@ -213,6 +213,7 @@ impl Node {
         let board = Arc::new(ArcSwap::from_pointee(board));
         let (effects, _) = mpsc::channel(EFFECTS_MAX);
         let (writer, writing) = Writer::start(WriterParts {
+            definitions_kept: 5,
             store: shared.clone(),
             held,
             board: board.clone(),

@@ -117,7 +117,8 @@ impl World {
     pub(crate) fn propose(&self) -> Proposal {
         let (number, command) = (self.next, data::script(self.next));
         let clock = ScriptClock::at(number);
-        let setting = Setting { now_ns: clock.now_ns(), clock, task_rejections_max: TASK_REJECTIONS_MAX };
+        let setting =
+            Setting { definitions_kept: 5, now_ns: clock.now_ns(), clock, task_rejections_max: TASK_REJECTIONS_MAX };
         let mut draft = Draft::new(self.model.clone(), setting, Arc::new(Forms::only(Version::LATEST)));
         let answer = command.clone().apply(&mut draft);
         assert!(draft.steps.len() <= 1, "a command of the script is there whole or not at all");

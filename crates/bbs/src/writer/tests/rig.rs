@@ -93,6 +93,7 @@ impl Rig {
         let streams = [Kind::Group, Kind::Instance, Kind::Task]
             .map(|kind| hub.subscribe(kind, Stream::Newest, None, None).unwrap().0);
         let (writer, writing) = Writer::start(WriterParts {
+            definitions_kept: 5,
             store: through,
             held,
             board: board.clone(),

@@ -255,6 +255,7 @@ pub(super) fn desire(guid: &str, instances: i32) -> Command {
 
 pub(super) fn desire_with(guid: &str, instances: i32, run_info: Bytes) -> Command {
     let lrp = DesiredLrp {
+        history: None,
         process_guid: process(guid),
         domain: DomainName::parse("apps").unwrap(),
         log_guid: guid.into(),
@@ -284,7 +285,7 @@ pub(super) fn claim(guid: &str, index: i32, on: &str) -> Command {
 
 fn start(guid: &str, index: i32, on: &str) -> Command {
     let by = instance(guid, index, on);
-    Command::Start(Box::new(Start { key: key(guid, index), by, report: report(guid, index) }))
+    Command::Start(Box::new(Start { definition: None, key: key(guid, index), by, report: report(guid, index) }))
 }
 
 fn crash(guid: &str, index: i32, on: &str) -> Command {

@@ -41,7 +41,7 @@ async fn desired_lrps() {
     let world = Assembled::new().await;
     world.client().desire_lrp(samples::everything("p")).await.unwrap();
     let list = encode(DesiredLrPsRequest { domain: crate::samples::DOMAIN.into(), ..Default::default() });
-    let get = encode(DesiredLrpByProcessGuidRequest { process_guid: "p".into() });
+    let get = encode(DesiredLrpByProcessGuidRequest { actual_lrp_instance_key: None, process_guid: "p".into() });
     for (of_list, of_get) in [
         (Route::DesiredLrpsR2, Route::DesiredLrpByProcessGuidR2),
         (Route::DesiredLrpsR1, Route::DesiredLrpByProcessGuidR1),
@@ -74,7 +74,10 @@ async fn desire() {
     for (route, lrp) in
         [(Route::DesireDesiredLrpR1, samples::less_old_lrp("p1")), (Route::DesireDesiredLrpR0, samples::old_lrp("p0"))]
     {
-        let get = encode(DesiredLrpByProcessGuidRequest { process_guid: lrp.process_guid.clone() });
+        let get = encode(DesiredLrpByProcessGuidRequest {
+            actual_lrp_instance_key: None,
+            process_guid: lrp.process_guid.clone(),
+        });
         let request = samples::with_retired_mounts(lrp, samples::MOUNTS_OF_LRP);
         let answer = check(&world, route, &request, Some((Route::DesiredLrpByProcessGuid, &get))).await;
         assert_eq!(answer, b"", "a success");

@@ -19,7 +19,7 @@ use super::Account;
 use super::known::{Fate, KEYS, Kind, REQUIRED, STORE};
 use super::members::{Member, members, type_of};
 use crate::config::Problem;
-use crate::config::check::{DEFAULT_TASK_RETRIES, identity_beside, without_slash};
+use crate::config::check::{DEFAULT_DEFINITIONS_KEPT, DEFAULT_TASK_RETRIES, identity_beside, without_slash};
 use crate::config::encryption::{KeyFrom, KeySpec};
 use crate::config::locket::{KEEPALIVE_TIMEOUT, host_and_port};
 use crate::config::values;
@@ -193,6 +193,7 @@ impl<'a> Reading<'a> {
             timing,
             limits: Limits::default(),
             task_rejections_max,
+            definitions_kept: DEFAULT_DEFINITIONS_KEPT,
             outbound,
             cells_file: None,
             identity: identity?,

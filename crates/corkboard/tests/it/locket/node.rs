@@ -144,6 +144,7 @@ fn config(orders: &Value) -> Config {
     };
     let dir = PathBuf::from(text("store"));
     Config {
+        definitions_kept: 5,
         node: text("name").to_owned(),
         listen: text("api").parse().unwrap(),
         tls: None,

@@ -115,7 +115,9 @@ fn question(route: Route) -> Option<Vec<u8>> {
         "DesiredLRPsRequest" => {
             bytes(models::DesiredLrPsRequest { domain, process_guids: vec![guid], ..Default::default() })
         }
-        "DesiredLRPByProcessGuidRequest" => bytes(models::DesiredLrpByProcessGuidRequest { process_guid: guid }),
+        "DesiredLRPByProcessGuidRequest" => {
+            bytes(models::DesiredLrpByProcessGuidRequest { actual_lrp_instance_key: None, process_guid: guid })
+        }
         "ListMutableDesiredLRPsRequest" => {
             bytes(models::ListMutableDesiredLrPsRequest { domain, ..Default::default() })
         }

@@ -25,7 +25,9 @@ fn one_after_the_other() {
     let mut world = World::new(3);
     world.update("v2", Terms::default());
     (0..4).for_each(|_| world.fair_round(10, all_good));
-    check(&world, expect![[r#"
+    check(
+        &world,
+        expect![[r#"
            1 s  begin 0
           11 s  finish 0
           11 s  begin 1
@@ -34,7 +36,8 @@ fn one_after_the_other() {
           31 s  finish 2
           31 s  Complete
         done 1->2 | 2RU 2RU 2RU
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -47,10 +50,13 @@ fn an_instance_that_runs_too_short_is_waited_for() {
     world.pass(9);
     world.roll();
     assert_eq!(world.plan().look_ns, Some(world.now_ns + NANOS_PER_SECOND));
-    check(&world, expect![[r#"
+    check(
+        &world,
+        expect![[r#"
            1 s  begin 0
         rolling 1->2 | 2RU+1RU-
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -58,7 +64,9 @@ fn several_at_a_time() {
     let mut world = World::new(5);
     world.update("v2", Terms { in_flight: 2, ..Terms::default() });
     (0..4).for_each(|_| world.fair_round(10, all_good));
-    check(&world, expect![[r#"
+    check(
+        &world,
+        expect![[r#"
            1 s  begin 0
            1 s  begin 1
           11 s  finish 0
@@ -71,21 +79,21 @@ fn several_at_a_time() {
           31 s  finish 4
           31 s  Complete
         done 1->2 | 2RU 2RU 2RU 2RU 2RU
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn canaries_go_first_and_somebody_looks_at_them() {
     let mut world = World::new(4);
-    world.update(
-        "v2",
-        Terms { in_flight: 4, canaries: 1, canary_pause: Pause::UntilResumed, ..Terms::default() },
-    );
+    world.update("v2", Terms { in_flight: 4, canaries: 1, canary_pause: Pause::UntilResumed, ..Terms::default() });
     (0..9).for_each(|_| world.fair_round(600, all_good));
     assert_eq!(world.phase(), "canary 1->2");
     world.desired = world.desired.resumed(world.now_ns).unwrap();
     (0..2).for_each(|_| world.fair_round(10, all_good));
-    check(&world, expect![[r#"
+    check(
+        &world,
+        expect![[r#"
            1 s  begin 0
          601 s  finish 0
          601 s  Rest
@@ -97,7 +105,8 @@ fn canaries_go_first_and_somebody_looks_at_them() {
         5411 s  finish 3
         5411 s  Complete
         done 1->2 | 2RU 2RU 2RU 2RU
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -106,7 +115,9 @@ fn a_pause_after_the_canaries_ends_by_itself() {
     let canary_pause = Pause::For(60 * NANOS_PER_SECOND);
     world.update("v2", Terms { canaries: 1, canary_pause, ..Terms::default() });
     (0..10).for_each(|_| world.fair_round(20, all_good));
-    check(&world, expect![[r#"
+    check(
+        &world,
+        expect![[r#"
            1 s  begin 0
           21 s  finish 0
           21 s  Rest
@@ -115,7 +126,8 @@ fn a_pause_after_the_canaries_ends_by_itself() {
          101 s  finish 1
          101 s  Complete
         done 1->2 | 2RU 2RU
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -129,7 +141,9 @@ fn a_canary_that_crashes_while_somebody_looks_at_it() {
         world.place(0);
     }
     (0..4).for_each(|_| world.fair_round(10, only_first));
-    check(&world, expect![[r#"
+    check(
+        &world,
+        expect![[r#"
            1 s  begin 0
           11 s  finish 0
           11 s  Rest
@@ -138,7 +152,8 @@ fn a_canary_that_crashes_while_somebody_looks_at_it() {
           91 s  finish 0, nobody has to leave
           91 s  Complete
         done back 2->1 | 1RU 1RU 1RU
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -149,13 +164,16 @@ fn a_definition_that_crashes_is_taken_back_without_a_gap() {
         world.fair_round(1, only_first);
         assert_eq!(world.served(), [true; 3]);
     });
-    check(&world, expect![[r#"
+    check(
+        &world,
+        expect![[r#"
            1 s  begin 0
            4 s  Turn { why: "instance 0 crashed 3 times: it broke" }
            4 s  take back 0
            4 s  Complete
         done back 2->1 | 1RU 1RU 1RU
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -167,7 +185,9 @@ fn a_definition_that_fails_late_is_taken_back_where_it_runs() {
         world.fair_round(10, only_first);
         assert_eq!(world.served(), [true; 3]);
     });
-    check(&world, expect![[r#"
+    check(
+        &world,
+        expect![[r#"
            1 s  begin 0
           11 s  finish 0
           11 s  begin 1
@@ -181,7 +201,8 @@ fn a_definition_that_fails_late_is_taken_back_where_it_runs() {
           71 s  finish 1
           71 s  Complete
         done back 2->1 | 1RU 1RU 1RU
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -194,13 +215,16 @@ fn one_that_never_becomes_healthy_is_given_up_at_its_deadline() {
     world.roll();
     world.pass(1);
     world.roll();
-    check(&world, expect![[r#"
+    check(
+        &world,
+        expect![[r#"
            1 s  begin 0
          301 s  Turn { why: "instance 0 was not healthy in time; it is CLAIMED" }
          301 s  take back 0
          301 s  Complete
         done back 2->1 | 1RU 1RU
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -211,7 +235,9 @@ fn one_that_is_not_taken_back_waits_for_somebody() {
     assert_eq!(world.served(), [true; 2]);
     world.desired = world.desired.resumed(world.now_ns).unwrap();
     (0..4).for_each(|_| world.fair_round(100, all_good));
-    check(&world, expect![[r#"
+    check(
+        &world,
+        expect![[r#"
            1 s  begin 0
            4 s  Halt { why: "instance 0 crashed 3 times: it broke" }
          107 s  finish 0
@@ -219,7 +245,8 @@ fn one_that_is_not_taken_back_waits_for_somebody() {
          207 s  finish 1
          207 s  Complete
         done 1->2 | 2RU 2RU
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -232,7 +259,9 @@ fn a_way_back_that_fails_does_not_turn_again() {
         world.fair_round(10, |number| number != FIRST);
         assert_eq!(world.served(), [true; 2]);
     });
-    check(&world, expect![[r#"
+    check(
+        &world,
+        expect![[r#"
            1 s  begin 0
           11 s  finish 0
           11 s  begin 1
@@ -240,7 +269,8 @@ fn a_way_back_that_fails_does_not_turn_again() {
           11 s  begin 0
           41 s  Halt { why: "instance 0 crashed 3 times: it broke" }
         halted back 2->1 | 1CR+2RU- 1RU
-    "#]]);
+    "#]],
+    );
     expect![[r#""cancelled; taking it back: instance 0 crashed 3 times: it broke""#]]
         .assert_eq(&format!("{:?}", world.desired.rollout().unwrap().why));
 }
@@ -254,7 +284,9 @@ fn a_cancel_in_the_middle() {
     world.place(1);
     world.desired = world.desired.cancelled(world.now_ns).unwrap();
     (0..3).for_each(|_| world.fair_round(10, all_good));
-    check(&world, expect![[r#"
+    check(
+        &world,
+        expect![[r#"
            1 s  begin 0
           11 s  finish 0
           11 s  begin 1
@@ -263,7 +295,8 @@ fn a_cancel_in_the_middle() {
           21 s  finish 0
           21 s  Complete
         done back 2->1 | 1RU 1RU 1RU
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -278,10 +311,13 @@ fn a_pause_stops_the_clock() {
     world.desired = world.desired.resumed(world.now_ns).unwrap();
     world.pass(199);
     world.roll();
-    check(&world, expect![[r#"
+    check(
+        &world,
+        expect![[r#"
            1 s  begin 0
         rolling 1->2 | 2UN+1RU- 1RU
-    "#]]);
+    "#]],
+    );
     world.pass(1);
     world.roll();
     assert_eq!(world.phase(), "done back 2->1");
@@ -347,10 +383,13 @@ fn nobody_to_replace() {
     let mut world = World::new(0);
     world.update("v2", Terms::default());
     world.roll();
-    check(&world, expect![[r#"
+    check(
+        &world,
+        expect![[r#"
            1 s  Complete
         done 1->2 | 
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -362,12 +401,15 @@ fn what_had_crashed_before_is_replaced_in_its_turn() {
     });
     world.update("v2", Terms::default());
     (0..3).for_each(|_| world.fair_round(10, all_good));
-    check(&world, expect![[r#"
+    check(
+        &world,
+        expect![[r#"
            1 s  begin 0
           11 s  finish 0, nobody has to leave
           11 s  begin 1
           21 s  finish 1
           21 s  Complete
         done 1->2 | 2RU 2RU
-    "#]]);
+    "#]],
+    );
 }

@@ -3,6 +3,7 @@
 //! Promise: to a record and back gives the same entity. From a record there is one door, and it checks: an id that is
 //! empty, a state nobody knows or a missing part is an error that says so, without showing a value.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -56,7 +57,7 @@ pub(super) fn schedule(lrp: &DesiredLrp, extras: &Extras) -> Kept<records::Sched
         domain: lrp.domain.to_string(),
         annotation: lrp.annotation.clone(),
         instances: lrp.instances,
-        routes: lrp.routes.iter().map(|(name, json)| (name.to_owned(), Bytes::copy_from_slice(json))).collect(),
+        routes: stored_routes(&lrp.routes),
         metric_tags,
         update_strategy: lrp.update_strategy.0,
         image_username: lrp.image_credentials.username.clone(),
@@ -81,6 +82,7 @@ pub(super) struct DefinitionRef<'a> {
     log_guid: &'a str,
     metrics_guid: &'a str,
     run_info: &'a Bytes,
+    routes: Option<&'a Packed<Bytes>>,
 }
 
 /// The definition in use, the one before it if there is one, and the older ones that are kept. Their numbers differ.
@@ -95,6 +97,7 @@ pub(super) fn definitions(lrp: &DesiredLrp) -> impl Iterator<Item = DefinitionRe
         log_guid: &lrp.log_guid,
         metrics_guid: &lrp.metrics_guid,
         run_info: &lrp.run_info,
+        routes: None,
     };
     let older = lrp.history.iter().flat_map(|history| &history.older);
     let others = lrp.previous.iter().chain(older).map(|definition| DefinitionRef {
@@ -107,6 +110,7 @@ pub(super) fn definitions(lrp: &DesiredLrp) -> impl Iterator<Item = DefinitionRe
         log_guid: &definition.log_guid,
         metrics_guid: &definition.metrics_guid,
         run_info: &definition.run_info,
+        routes: definition.routes.as_ref(),
     });
     std::iter::once(current).chain(others)
 }
@@ -128,6 +132,7 @@ impl DefinitionRef<'_> {
             && self.volume_drivers == other.volume_drivers
             && self.log_guid == other.log_guid
             && self.metrics_guid == other.metrics_guid
+            && self.routes == other.routes
             && self.guid == other.guid
     }
 
@@ -142,9 +147,14 @@ impl DefinitionRef<'_> {
             log_guid: self.log_guid.to_owned(),
             metrics_guid: self.metrics_guid.to_owned(),
             run_info: self.run_info.clone(),
+            routes: self.routes.map(|routes| records::Routes { routes: stored_routes(routes) }),
             carried: Vec::new(),
         })
     }
+}
+
+fn stored_routes(routes: &Packed<Bytes>) -> BTreeMap<String, Bytes> {
+    routes.iter().map(|(name, json)| (name.to_owned(), Bytes::copy_from_slice(json))).collect()
 }
 
 pub(super) fn desired(lrp: &DesiredLrp) -> Desired {
@@ -203,6 +213,7 @@ fn model_definition(mut record: Box<Kept<records::Definition>>, extras: &mut Ext
         log_guid: record.message.log_guid,
         metrics_guid: record.message.metrics_guid,
         run_info: record.message.run_info,
+        routes: record.message.routes.map(|kept| kept.routes.into()),
     })
 }
 

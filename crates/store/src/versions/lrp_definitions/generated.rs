@@ -51,6 +51,7 @@ pub(crate) fn desired() -> DesiredLrp {
             log_guid: "old-log".into(),
             metrics_guid: "old-metrics".into(),
             run_info: Bytes::from_static(b"\x0a\x00old"),
+            routes: Some([("cf-router".into(), Bytes::from_static(b"[]"))].into()),
         })),
         history: None,
         unknown: Unknown::default(),
@@ -68,6 +69,7 @@ pub(crate) fn rolling() -> DesiredLrp {
         log_guid: "first-log".into(),
         metrics_guid: "first-metrics".into(),
         run_info: Bytes::from_static(b"\x0a\x00first"),
+        routes: None,
     };
     let terms = Terms {
         in_flight: 2,
@@ -246,9 +248,10 @@ prop_compose! {
     fn any_definition()(
         (number, identifier, resources, run_info) in (number(), identifier(), any_resources(), bytes()),
         (placement_tags, volume_drivers, log_guid, metrics_guid) in (texts(), texts(), text(), text()),
+        routes in prop::option::of(prop::collection::btree_map(text(), bytes(), 0..3).prop_map(Into::into)),
     ) -> Definition {
         Definition {
-            number, identifier, resources, placement_tags, volume_drivers, log_guid, metrics_guid, run_info,
+            number, identifier, resources, placement_tags, volume_drivers, log_guid, metrics_guid, run_info, routes,
         }
     }
 }

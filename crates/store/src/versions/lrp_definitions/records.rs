@@ -125,7 +125,7 @@ pub enum CanaryPause {
     UntilResumed(Nothing),
 }
 
-/// What an instance runs. It never changes: an update adds another one.
+/// What an instance runs. An update adds another one; this one stays as it is, and notes the routes it had.
 #[derive(Clone, PartialEq, prost::Message)]
 #[prost(skip_debug)]
 pub struct Definition {
@@ -149,8 +149,17 @@ pub struct Definition {
     /// What only a cell needs.
     #[prost(bytes = "bytes", tag = "9")]
     pub run_info: Bytes,
+    /// The routes of its instances, if the update that replaced it changed the routes as well.
+    #[prost(message, optional, tag = "10")]
+    pub routes: Option<Routes>,
     #[prost(message, repeated, tag = "1000")]
     pub carried: Vec<Carried>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Routes {
+    #[prost(btree_map = "string, bytes", tag = "1")]
+    pub routes: BTreeMap<String, Bytes>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -365,7 +374,7 @@ macro_rules! records {
 // The numbers of the fields of each record that has a key.
 records! {
     Schedule 1 to 13;
-    Definition 1 to 9;
+    Definition 1 to 10;
     Actual 1 to 18;
     Task 1 to 13;
     Domain 1 to 2;

@@ -67,6 +67,7 @@ fn desired_up(desired: before::Desired) -> Desired {
         log_guid: old.log_guid,
         metrics_guid: old.metrics_guid,
         run_info: run.message.run_info,
+        routes: None,
         carried: run.message.carried,
     };
     let schedule = Schedule {
