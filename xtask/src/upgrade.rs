@@ -14,9 +14,22 @@ pub(crate) struct UpgradeArgs {
     /// Only what the tests do: once forward, with a migration and some deaths
     #[arg(long)]
     short: bool,
+    /// No upgrade: the app under load gets other definitions, good ones and bad ones, and is disturbed meanwhile
+    #[arg(long, conflicts_with = "short")]
+    updates: bool,
     /// Optimised binaries
     #[arg(long)]
     release: bool,
+}
+
+impl UpgradeArgs {
+    fn form(&self) -> &'static str {
+        match (self.short, self.updates) {
+            (true, _) => "short",
+            (_, true) => "updates",
+            _ => "full",
+        }
+    }
 }
 
 pub(crate) fn run(root: &Path, args: &UpgradeArgs) -> anyhow::Result<ExitCode> {
@@ -29,9 +42,10 @@ pub(crate) fn run(root: &Path, args: &UpgradeArgs) -> anyhow::Result<ExitCode> {
     let profile = if args.release { "release" } else { "debug" };
     let binary = |folder: &Path| folder.join(profile).join("corkboard").display().to_string();
     let mut arguments = words(&["run", "--quiet", "--package", "corkboard-suite", "--", "--present"]);
-    arguments.extend([binary(&target), "--former".to_owned(), binary(&target.join("former"))]);
+    let former = if args.updates { target.clone() } else { target.join("former") };
+    arguments.extend([binary(&target), "--former".to_owned(), binary(&former)]);
     arguments.extend(["--folder".to_owned(), target.join("upgrade").display().to_string()]);
-    arguments.extend(words(&["--form", if args.short { "short" } else { "full" }]));
+    arguments.extend(words(&["--form", args.form()]));
     Ok(if cargo(root, &arguments)?.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -200,12 +200,15 @@ impl DesiredLrp {
     }
 
     pub(crate) fn refuse_while_rolling(&self) -> Result<(), Refusal> {
-        self.previous.as_ref().map_or(Ok(()), |previous| {
-            Err(Refusal::UpdateInProgress {
-                process_guid: self.process_guid.clone(),
+        let Some(previous) = &self.previous else { return Ok(()) };
+        let process_guid = self.process_guid.clone();
+        Err(match self.rollout() {
+            Some(rollout) if rollout.reverts => Refusal::RollingBack { process_guid },
+            _ => Refusal::UpdateInProgress {
+                process_guid,
                 present: self.definition_identifier.clone(),
                 previous: previous.identifier.clone(),
-            })
+            },
         })
     }
 

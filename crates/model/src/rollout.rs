@@ -62,7 +62,8 @@ pub enum Phase {
     Canary,
     /// Somebody paused it.
     Paused,
-    /// It failed and does not take itself back, or could not. Nothing more is begun or stopped.
+    /// It failed and does not take itself back, or could not. Nothing more is begun, and of an index that is on its way both
+    /// instances stay, unless the new one proves itself after all.
     Halted,
     Done,
 }

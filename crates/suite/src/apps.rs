@@ -5,7 +5,6 @@ use api::models::{DesiredLrp, TaskDefinition};
 use serde_json::json;
 
 pub(crate) const DOMAIN: &str = "suite";
-const PORT: u16 = 8080;
 
 /// An app that answers at a host of its own.
 #[derive(Clone, Debug)]
@@ -45,15 +44,44 @@ impl App {
 /// So many instances of the larger app under load are always desired, at least.
 pub(crate) const INSTANCES: usize = 4;
 
-pub(crate) fn definition(binary: &str, app: &App) -> anyhow::Result<DesiredLrp> {
+/// What an update of an app changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Make {
+    /// Stands at the end of each answer.
+    pub(crate) mark: &'static str,
+    pub(crate) port: u16,
+    pub(crate) memory_mb: u32,
+    /// What a shell runs; `$0` is the program of the app.
+    pub(crate) command: &'static str,
+}
+
+impl Make {
+    pub(crate) const FIRST: Self = Self { mark: "v1", port: 8080, memory_mb: 64, command: r#"exec "$0" demo-app"# };
+    /// Everything differs.
+    pub(crate) const SECOND: Self = Self {
+        mark: "v2",
+        port: 9090,
+        memory_mb: 96,
+        command: r#"GREETING=other; export GREETING; exec "$0" demo-app --port "$PORT""#,
+    };
+    pub(crate) const THIRD: Self = Self { mark: "v3", ..Self::FIRST };
+    pub(crate) const FOURTH: Self = Self { mark: "v4", ..Self::SECOND };
+    pub(crate) const CRASHING: Self = Self { mark: "crashing", port: 7070, memory_mb: 48, command: "exit 3" };
+    /// Runs, and never answers.
+    pub(crate) const SILENT: Self = Self { mark: "silent", command: "exec sleep 600", ..Self::CRASHING };
+}
+
+pub(crate) fn definition(binary: &str, app: &App, make: Make) -> anyhow::Result<DesiredLrp> {
     let (guid, host, App { instances, linger, .. }) = (&app.guid, app.host(), app);
+    let Make { mark, port, memory_mb, command } = make;
+    let message = format!("{} {mark}", app.message());
     let definition = json!({
         "process_guid": guid, "domain": DOMAIN, "rootfs": "preloaded:cflinuxfs4", "instances": instances,
-        "memory_mb": 64, "disk_mb": 64, "ports": [PORT], "log_guid": guid, "start_timeout_ms": 60_000,
-        "env": [{ "name": "MESSAGE", "value": app.message() }, { "name": "LINGER", "value": linger }],
-        "action": { "run": { "path": binary, "args": ["demo-app"], "user": "root" } },
-        "check_definition": { "checks": [{ "http_check": { "port": PORT, "path": "/", "request_timeout_ms": 5_000 } }] },
-        "routes": { "cf-router": [{ "hostnames": [host], "port": PORT }] },
+        "memory_mb": memory_mb, "disk_mb": 64, "ports": [port], "log_guid": guid, "start_timeout_ms": 60_000,
+        "env": [{ "name": "MESSAGE", "value": message }, { "name": "LINGER", "value": linger }],
+        "action": { "run": { "path": "/bin/sh", "args": ["-c", command, binary], "user": "root" } },
+        "check_definition": { "checks": [{ "http_check": { "port": port, "path": "/", "request_timeout_ms": 5_000 } }] },
+        "routes": { "cf-router": [{ "hostnames": [host], "port": port }] },
         "metric_tags": { "source_id": { "static": guid } },
     });
     api::json::from_str(&definition.to_string()).context("the definition of an app")

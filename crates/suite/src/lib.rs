@@ -19,6 +19,7 @@ mod probe;
 mod stage;
 mod steps;
 mod switch;
+mod updates;
 mod watch;
 mod world;
 

@@ -30,6 +30,7 @@ struct Arguments {
 enum Extent {
     Short,
     Full,
+    Updates,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -40,6 +41,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let form = match form {
         Extent::Short => Form::Short,
         Extent::Full => Form::Full,
+        Extent::Updates => Form::Updates,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let say = Arc::new(|line: &str| println!("{line}"));

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::fleet::Release::{self, Former, Present};
 use crate::stage::Stage;
-use crate::steps;
 use crate::world::{BRAINS, CELLS, EMITTERS, LOCKETS};
+use crate::{steps, updates};
 
 /// What comes late has so long to show.
 const QUIET: Duration = Duration::from_secs(5);
@@ -16,12 +16,15 @@ pub enum Form {
     Short,
     /// All of it.
     Full,
+    /// Definitions of the app under load are updated, taken back, and disturbed meanwhile; nothing is replaced.
+    Updates,
 }
 
 pub(crate) async fn play(stage: &mut Stage, form: Form) -> anyhow::Result<()> {
     match form {
         Form::Short => short(stage).await,
         Form::Full => full(stage).await,
+        Form::Updates => updates::all(stage).await,
     }
 }
 
@@ -76,6 +79,7 @@ async fn full(stage: &mut Stage) -> anyhow::Result<()> {
     }
     look(stage).await?;
     stage.step("killed: NATS", async |stage, _| steps::nats(stage).await).await?;
+    updates::undisturbed(stage).await?;
     stage.step("killed: a machine", async |stage, marks| steps::kill_machine(stage, marks).await).await?;
     stage.step("frozen: a machine", async |stage, marks| steps::freeze_machine(stage, marks).await).await?;
     look(stage).await?;

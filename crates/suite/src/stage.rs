@@ -9,7 +9,7 @@ use rig::load::{self, Load, Sample};
 use tokio::time::Instant;
 
 use crate::account::{Allowance, Seen, Step};
-use crate::apps::{self, App};
+use crate::apps::{self, App, Make};
 use crate::callbacks::Callbacks;
 use crate::fleet::{Binaries, Release};
 use crate::probe::Probe;
@@ -70,7 +70,7 @@ impl Stage {
         let apps = [App::front(), App::single()];
         let binary = world.fleet.binary(Release::Present).display().to_string();
         for app in &apps {
-            world.client.desire_lrp(apps::definition(&binary, app)?).await?;
+            world.client.desire_lrp(apps::definition(&binary, app, Make::FIRST)?).await?;
         }
         for app in &apps {
             until_running(&world, &app.guid, app.instances).await?;

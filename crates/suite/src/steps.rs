@@ -7,7 +7,7 @@ use anyhow::{Context as _, ensure};
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep};
 
-use crate::apps::{self, App, INSTANCES};
+use crate::apps::{self, App, INSTANCES, Make};
 use crate::configs::PRESENCE_TTL;
 use crate::fleet::Release;
 use crate::stage::{Marks, Stage, until_routed, until_running};
@@ -22,7 +22,7 @@ const LOSS_MARGIN: Duration = Duration::from_secs(5);
 /// How long something is left dead that others should not miss.
 const ABSENCE: Duration = Duration::from_secs(4);
 /// What a replacement disturbs has so long to show in its own step.
-const SETTLING: Duration = Duration::from_secs(2);
+pub(crate) const SETTLING: Duration = Duration::from_secs(2);
 /// How many guests answer, and the app under load is scaled by.
 const GUESTS: usize = 2;
 
@@ -90,7 +90,7 @@ async fn guest(stage: &Stage, visit: usize, marks: &mut Marks) -> anyhow::Result
     let world = &stage.world;
     let (app, binary) = (App::guest(visit, GUESTS), world.fleet.binary(Release::Present).display().to_string());
     let began = Instant::now();
-    world.client.desire_lrp(apps::definition(&binary, &app)?).await?;
+    world.client.desire_lrp(apps::definition(&binary, &app, Make::FIRST)?).await?;
     until_running(world, &app.guid, GUESTS).await?;
     until_routed(world, &app.host(), GUESTS).await?;
     marks.note(format!("app {}", seconds(began.elapsed())));
@@ -165,7 +165,7 @@ pub(crate) async fn kill(stage: &mut Stage, name: &str) -> anyhow::Result<()> {
 }
 
 /// Which instances of the apps under load run where, by cell.
-async fn by_cell(stage: &Stage) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
+pub(crate) async fn by_cell(stage: &Stage) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
     let mut cells: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut rows = stage.instances_of(&App::front()).await?;
     rows.extend(stage.instances_of(&App::single()).await?);

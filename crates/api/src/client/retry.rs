@@ -174,7 +174,8 @@ mod tests {
             ["desire", "update", "remove", "retire", "crash", "fail", "cancel", "reject", "complete", "delete"];
         for route in Route::ALL.iter().filter(|route| changes.iter().any(|word| route.path().contains(word))) {
             // The paths of lists contain such words too: desired_lrps.
-            let is_list = ["/list", "/get_by"].iter().any(|word| route.path().contains(word)) || route.stream();
+            let is_list =
+                ["/list", "/get_by", "/definitions"].iter().any(|word| route.path().contains(word)) || route.stream();
             assert!(is_list || Nature::of(*route) == Nature::Once, "{route}");
         }
     }

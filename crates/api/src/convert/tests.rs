@@ -109,6 +109,7 @@ fn a_definition_in_an_update_is_what_the_same_lrp_would_be_desired_with() {
         definition: model::DefinitionNumber(2),
         definition_identifier: "v2".into(),
         previous: after.previous.clone(),
+        history: after.history.clone(),
         ..desired
     };
     assert_eq!(after, expected);

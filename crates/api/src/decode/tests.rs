@@ -183,7 +183,7 @@ fn text_that_is_not_utf8_is_replaced_wherever_it_stands() {
 /// The bytes of a route are not text for the decoder, so they come through untouched.
 #[test]
 fn bytes_are_not_touched_when_text_beside_them_is() {
-    let lrp: DesiredLrp = decode(hex("0a 01 ff 7a 08 0a 06 0a 01 6b 12 01 fe a0 06 01")).unwrap();
+    let lrp: DesiredLrp = decode(hex("0a 01 ff 7a 08 0a 06 0a 01 6b 12 01 fe c0 0c 01")).unwrap();
     assert_eq!(lrp.process_guid, "\u{fffd}");
     assert_eq!(lrp.routes.unwrap().routes["k"], [0xfe]);
 }

@@ -53,6 +53,11 @@ async fn methods_reach_all_routes_that_are_not_outdated() {
     client.desire_lrp(DesiredLrp::default()).await.unwrap();
     client.update_desired_lrp("g", DesiredLrpUpdate::default()).await.unwrap();
     client.remove_desired_lrp("g").await.unwrap();
+    client.desired_lrp_definitions("g").await.unwrap();
+    client.cancel_update("g").await.unwrap();
+    client.pause_update("g").await.unwrap();
+    client.resume_update("g").await.unwrap();
+    client.rollback_desired_lrp("g", None, None).await.unwrap();
 
     client.tasks(TasksRequest::default()).await.unwrap();
     client.task_by_guid("t").await.unwrap();

@@ -19,6 +19,7 @@ use bbs::http::{App, Front, listener};
 use bbs::metrics::Metrics;
 use bbs::outbound::Cells;
 use bbs::phase::Phase;
+use bbs::rollouts::Driver;
 use bbs::status::StatusSource;
 use bbs::writer::{Writer, WriterParts};
 use model::CellId;
@@ -42,6 +43,7 @@ pub(crate) struct Assembled {
     pub(crate) store: Arc<Memory>,
     pub(crate) effects: mpsc::Receiver<TracedEffect>,
     pub(crate) converger: Converger,
+    pub(crate) driver: Driver,
     _stop: watch::Sender<bool>,
 }
 
@@ -102,6 +104,13 @@ impl Assembled {
             wake: Arc::new(Notify::new()),
             guard: Arc::new(ArcSwap::from_pointee(bbs::migrate::Guard::of_known("id"))),
         };
+        let driver = Driver {
+            board: board.clone(),
+            writer: writer.clone(),
+            clock: clock.clone(),
+            metrics: metrics.clone(),
+            guard: converger.guard.clone(),
+        };
         let cells = Cells::new(&Outbound::default()).unwrap();
         let standing = store.standing();
         let metrics_seen = metrics.clone();
@@ -124,7 +133,7 @@ impl Assembled {
         let api = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
         tokio::spawn(listener::serve(listener, None, front, stopped));
-        Self { api, clock, phase, app, store, effects, converger, _stop: stop }
+        Self { api, clock, phase, app, store, effects, converger, driver, _stop: stop }
     }
 
     pub(crate) fn client(&self) -> Client {

@@ -60,9 +60,14 @@ async fn a_definition_is_replaced_whole_and_the_mutable_parts_have_fields_of_the
         routes: Some(samples::routes(&[("tcp", "[1]")])),
         metrics_guid: "new".into(),
         modification_tag: after.modification_tag.clone(),
+        definition_identifier: "v2".into(),
+        definition_number: 2,
+        previous_definition_number: 1,
+        rollout: after.rollout.clone(),
         ..second()
     };
     assert_eq!(after, expected);
+    assert_eq!(after.rollout.map(|rollout| rollout.phase).as_deref(), Some("rolling"));
     assert_eq!(after.modification_tag.unwrap().index, 1);
 }
 
@@ -90,6 +95,10 @@ async fn what_the_update_names_itself_counts() {
         image_username: "v".into(),
         image_password: "t".into(),
         modification_tag: after.modification_tag.clone(),
+        definition_identifier: "v2".into(),
+        definition_number: 2,
+        previous_definition_number: 1,
+        rollout: after.rollout.clone(),
         ..second()
     };
     assert_eq!(after, expected);
@@ -148,27 +157,25 @@ async fn definitions_that_make_no_sense_are_refused_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn an_answer_shows_nothing_of_definitions() {
+async fn before_the_first_update_nothing_tells_of_definitions() {
     let world = Assembled::new().await;
     let client = world.client();
-    client.desire_lrp(samples::lrp("p", 1)).await.unwrap();
-    let rows = || async { raw::post(world.api, Route::ActualLrps.path(), &[]).await.body };
-    let before = rows().await;
-    let update = Some(DesiredLrpUpdate { desired_lrp: Some(samples::lrp("p", 1)), ..samples::redefinition("v2") });
+    client.desire_lrp(first()).await.unwrap();
+    client.start_actual_lrp(samples::start("p", 0, "a")).await.unwrap();
+    let lrp = client.desired_lrp_by_process_guid("p").await.unwrap();
+    let plain = DesiredLrp { modification_tag: lrp.modification_tag.clone(), metrics_guid: "app".into(), ..first() };
+    assert_eq!(lrp, plain, "no field beyond Diego's");
+    let rows = client.actual_lrps(Default::default()).await.unwrap();
+    assert!(rows.iter().all(|row| row.definition_number == 0 && !row.leaving), "{rows:?}");
+
+    let update = Some(DesiredLrpUpdate { desired_lrp: Some(second()), ..samples::redefinition("v2") });
     let request = encode(UpdateDesiredLrpRequest { process_guid: "p".into(), update });
     let answer = raw::post(world.api, Route::UpdateDesiredLrp.path(), &request).await;
     assert!(answer.body.is_empty(), "as any update is answered: {:?}", answer.body);
-    assert_eq!(rows().await, before);
-    let after = client.desired_lrp_by_process_guid("p").await.unwrap();
-    let mut expected = samples::lrp("p", 1);
-    expected.modification_tag = after.modification_tag.clone();
-    expected.routes = Some(Default::default());
-    expected.metrics_guid = "app".into();
-    assert_eq!(after, expected, "no field tells the second definition from the first");
 }
 
 #[tokio::test]
-async fn instances_take_the_new_definition_up_when_they_are_placed_again() {
+async fn an_index_keeps_its_definition_until_a_rollout_reaches_it() {
     let script = "
         desire p 2
         claim p/0 a
@@ -183,13 +190,10 @@ async fn instances_take_the_new_definition_up_when_they_are_placed_again() {
         crash p/0 a
         definitions p
         claim p/0 c
-        start p/0 c
+        start p/0 c of 1
         evacuate-running p/1 b
-        definitions p
         claim p/1 d
-        start p/1 d
-        definitions p
-        redefine p v3
+        start p/1 d of 1
         definitions p
     ";
     check(Show::Answers, script, expect![[r#"
@@ -201,42 +205,30 @@ async fn instances_take_the_new_definition_up_when_they_are_placed_again() {
         start p/1 b: ok
         redefine p v2: ok
         definitions p:
-            in use 2 "v2", previous Some(Definition(1 ""))
+            in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [] in flight
             p/0 RUNNING Ordinary names 1
             p/1 RUNNING Ordinary names 1
-        redefine p v3: ResourceConflict: the update to the definition "v2" is not finished, because instances still have the first definition; nothing was changed. Send this again when all of them have been replaced; `corkboard retire-actual-lrp p INDEX` replaces one
-        redefine p v2: ResourceConflict: the definition "v2" is the one in use already; nothing was changed. A new definition needs an identifier of its own
+        redefine p v3: ResourceConflict: the update to the definition "v2" is not finished, because instances still have the first definition; nothing was changed. See how far it is with `corkboard rollout status p`, or take it back with `corkboard rollout cancel p`
+        redefine p v2: ok
         scale p 3: ok
             then auction p [2]
         crash p/0 a: ok
             then auction p [0]
         definitions p:
-            in use 2 "v2", previous Some(Definition(1 ""))
-            p/0 UNCLAIMED Ordinary names 2
+            in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [] in flight
+            p/0 UNCLAIMED Ordinary names 1
             p/1 RUNNING Ordinary names 1
             p/2 UNCLAIMED Ordinary names 2
         claim p/0 c: ok
-        start p/0 c: ok
+        start p/0 c of 1: ok
         evacuate-running p/1 b: keep, ok
             then auction p [1]
-        definitions p:
-            in use 2 "v2", previous Some(Definition(1 ""))
-            p/0 RUNNING Ordinary names 2
-            p/1 UNCLAIMED Ordinary names 2
-            p/1 RUNNING Evacuating names 1
-            p/2 UNCLAIMED Ordinary names 2
         claim p/1 d: ok
-        start p/1 d: ok
+        start p/1 d of 1: ok
         definitions p:
-            in use 2 "v2", previous None
-            p/0 RUNNING Ordinary names 2
-            p/1 RUNNING Ordinary names 2
-            p/2 UNCLAIMED Ordinary names 2
-        redefine p v3: ok
-        definitions p:
-            in use 3 "v3", previous Some(Definition(2 "v2"))
-            p/0 RUNNING Ordinary names 2
-            p/1 RUNNING Ordinary names 2
+            in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [] in flight
+            p/0 RUNNING Ordinary names 1
+            p/1 RUNNING Ordinary names 1
             p/2 UNCLAIMED Ordinary names 2
     "#]]).await;
 }
@@ -247,7 +239,10 @@ async fn the_end_of_an_update_is_announced_with_the_change_that_ends_it() {
         desire p 1
         start p/0 a
         trace t1 redefine p v2
-        trace t2 remove p/0 a
+        roll
+        start p/0 b of 2
+        advance 10
+        roll
         definitions p
         tag p
     ";
@@ -255,27 +250,43 @@ async fn the_end_of_an_update_is_announced_with_the_change_that_ends_it() {
         Show::Events,
         script,
         expect![[r#"
-        desire p 1: ok
-            group    desired_lrp_created p x1
-            group    actual_lrp_created p/0 UNCLAIMED
-            instance desired_lrp_created p x1
-            instance actual_lrp_instance_created p/0 UNCLAIMED
-            then auction p [0]
-        start p/0 a: ok
-            group    actual_lrp_changed p/0 UNCLAIMED -> p/0 RUNNING a@cell-a
-            instance actual_lrp_instance_changed p/0 a@cell-a: UNCLAIMED -> RUNNING
-        trace t1 redefine p v2: ok
-            group    desired_lrp_changed p x1 -> p x1 (trace t1)
-            instance desired_lrp_changed p x1 -> p x1 (trace t1)
-        trace t2 remove p/0 a: ok
-            group    actual_lrp_removed p/0 RUNNING a@cell-a
-            group    desired_lrp_changed p x1 -> p x1 (trace t2)
-            instance actual_lrp_instance_removed p/0 RUNNING a@cell-a
-            instance desired_lrp_changed p x1 -> p x1 (trace t2)
-        definitions p:
-            in use 2 "v2", previous None
-        tag p: 2
-    "#]],
+            desire p 1: ok
+                group    desired_lrp_created p x1
+                group    actual_lrp_created p/0 UNCLAIMED
+                instance desired_lrp_created p x1
+                instance actual_lrp_instance_created p/0 UNCLAIMED
+                then auction p [0]
+            start p/0 a: ok
+                group    actual_lrp_changed p/0 UNCLAIMED -> p/0 RUNNING a@cell-a
+                instance actual_lrp_instance_changed p/0 a@cell-a: UNCLAIMED -> RUNNING
+            trace t1 redefine p v2: ok
+                group    desired_lrp_changed p x1 -> p x1 (trace t1)
+                instance desired_lrp_changed p x1 -> p x1 (trace t1)
+            roll
+                group    desired_lrp_changed p x1 -> p x1
+                group    actual_lrp_created [- | p/0 RUNNING a@cell-a evacuating]
+                group    actual_lrp_changed p/0 RUNNING a@cell-a -> p/0 UNCLAIMED
+                instance desired_lrp_changed p x1 -> p x1
+                instance actual_lrp_instance_changed p/0 a@cell-a: RUNNING -> RUNNING evacuating
+                instance actual_lrp_instance_created p/0 UNCLAIMED
+                then auction p [0]
+            start p/0 b of 2: ok
+                group    actual_lrp_changed p/0 UNCLAIMED -> p/0 RUNNING b@cell-b
+                instance actual_lrp_instance_changed p/0 b@cell-b: UNCLAIMED -> RUNNING
+            advance 10
+            roll
+                group    desired_lrp_changed p x1 -> p x1
+                group    actual_lrp_removed [- | p/0 RUNNING a@cell-a evacuating]
+                group    desired_lrp_changed p x1 -> p x1
+                instance desired_lrp_changed p x1 -> p x1
+                instance actual_lrp_instance_removed p/0 RUNNING a@cell-a evacuating
+                instance desired_lrp_changed p x1 -> p x1
+                then stop p/0 a@cell-a
+            definitions p:
+                in use 2 "v2"; Done 1 to 2, [] in flight
+                p/0 RUNNING Ordinary names 2
+            tag p: 4
+        "#]],
     )
     .await;
 }
@@ -285,34 +296,36 @@ async fn an_update_ends_at_once_when_no_instance_runs_the_definition_before() {
     let script = "
         desire p 0
         redefine p v2
+        roll
         definitions p
-        tag p
         redefine p v3 2
+        roll
         definitions p
         redefine p v4 0
+        roll
         definitions p
-        tag p
     ";
     check(
         Show::Answers,
         script,
         expect![[r#"
-        desire p 0: ok
-        redefine p v2: ok
-        definitions p:
-            in use 2 "v2", previous None
-        tag p: 1
-        redefine p v3 2: ok
-            then auction p [0, 1]
-        definitions p:
-            in use 3 "v3", previous None
-            p/0 UNCLAIMED Ordinary names 3
-            p/1 UNCLAIMED Ordinary names 3
-        redefine p v4 0: ok
-        definitions p:
-            in use 4 "v4", previous None
-        tag p: 4
-    "#]],
+            desire p 0: ok
+            redefine p v2: ok
+            roll
+            definitions p:
+                in use 2 "v2"; Done 1 to 2, [] in flight
+            redefine p v3 2: ok
+                then auction p [0, 1]
+            roll
+            definitions p:
+                in use 3 "v3"; Done 2 to 3, [] in flight
+                p/0 UNCLAIMED Ordinary names 3
+                p/1 UNCLAIMED Ordinary names 3
+            redefine p v4 0: ok
+            roll
+            definitions p:
+                in use 4 "v4"; Done 3 to 4, [] in flight
+        "#]],
     )
     .await;
 }
@@ -322,8 +335,18 @@ async fn an_instance_that_cannot_be_placed_does_not_hold_the_next_update_up() {
     let script = "
         desire p 1
         redefine p v2
-        redefine p v3
+        roll
+        definitions p
         fail p/0 no-room
+        redefine p v3
+        advance 300
+        roll
+        definitions p
+        fail p/0 no-room
+        redefine p v3
+        start p/0 a of 1
+        advance 10
+        roll
         definitions p
         redefine p v3
     ";
@@ -331,11 +354,27 @@ async fn an_instance_that_cannot_be_placed_does_not_hold_the_next_update_up() {
         desire p 1: ok
             then auction p [0]
         redefine p v2: ok
-        redefine p v3: ResourceConflict: the update to the definition "v2" is not finished, because instances still have the first definition; nothing was changed. Send this again when all of them have been replaced; `corkboard retire-actual-lrp p INDEX` replaces one
-        fail p/0 no-room: ok
+        roll
+            then auction p [0]
         definitions p:
-            in use 2 "v2", previous None
+            in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [0] in flight
             p/0 UNCLAIMED Ordinary names 2
+        fail p/0 no-room: ok
+        redefine p v3: ResourceConflict: the update to the definition "v2" is not finished, because instances still have the first definition; nothing was changed. See how far it is with `corkboard rollout status p`, or take it back with `corkboard rollout cancel p`
+        advance 300
+        roll
+            then auction p [0]
+        definitions p:
+            in use 1 "", previous Definition(2 "v2"); Rolling back 2 to 1, [0] in flight because instance 0 was not healthy in time; no cell takes it: no-room
+            p/0 UNCLAIMED Ordinary names 1
+        fail p/0 no-room: ok
+        redefine p v3: ResourceConflict: the last update of p is being taken back already; nothing was changed. Wait until that is done: `corkboard rollout status p`
+        start p/0 a of 1: ok
+        advance 10
+        roll
+        definitions p:
+            in use 1 ""; Done back 2 to 1, [] in flight because instance 0 was not healthy in time; no cell takes it: no-room
+            p/0 RUNNING Ordinary names 1
         redefine p v3: ok
     "#]]).await;
 }
@@ -349,44 +388,54 @@ async fn a_container_keeps_its_definition_while_its_cell_is_silent() {
         redefine p v2
         lose cell-a
         converge
+        roll
         definitions p
         hear cell-a
         converge
         definitions p
         lose cell-a
         converge
-        start p/0 b
+        start p/0 b of 1
+        definitions p
+        roll
         definitions p
     ";
     check(
         Show::Answers,
         script,
         expect![[r#"
-        desire p 1: ok
-            then auction p [0]
-        hear cell-a cell-b
-        start p/0 a: ok
-        redefine p v2: ok
-        lose cell-a
-        converge: ok
-            then auction p [0]
-        definitions p:
-            in use 2 "v2", previous Some(Definition(1 ""))
-            p/0 UNCLAIMED Ordinary names 2
-            p/0 RUNNING Suspect names 1
-        hear cell-a
-        converge: ok
-        definitions p:
-            in use 2 "v2", previous Some(Definition(1 ""))
-            p/0 RUNNING Ordinary names 1
-        lose cell-a
-        converge: ok
-            then auction p [0]
-        start p/0 b: ok
-        definitions p:
-            in use 2 "v2", previous None
-            p/0 RUNNING Ordinary names 2
-    "#]],
+            desire p 1: ok
+                then auction p [0]
+            hear cell-a cell-b
+            start p/0 a: ok
+            redefine p v2: ok
+            lose cell-a
+            converge: ok
+                then auction p [0]
+            roll
+            definitions p:
+                in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [] in flight
+                p/0 UNCLAIMED Ordinary names 1
+                p/0 RUNNING Suspect names 1
+            hear cell-a
+            converge: ok
+            definitions p:
+                in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [] in flight
+                p/0 RUNNING Ordinary names 1
+            lose cell-a
+            converge: ok
+                then auction p [0]
+            start p/0 b of 1: ok
+            definitions p:
+                in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [] in flight
+                p/0 RUNNING Ordinary names 1
+            roll
+                then auction p [0]
+            definitions p:
+                in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [0] in flight
+                p/0 UNCLAIMED Ordinary names 2
+                p/0 RUNNING Evacuating names 1 and leaves
+        "#]],
     )
     .await;
 }
@@ -404,16 +453,16 @@ async fn a_container_that_nobody_knew_names_the_definition_in_use() {
         Show::Answers,
         script,
         expect![[r#"
-        desire p 1: ok
-            then auction p [0]
-        start p/0 a: ok
-        redefine p v2: ok
-        start p/7 x: ok
-        definitions p:
-            in use 2 "v2", previous Some(Definition(1 ""))
-            p/0 RUNNING Ordinary names 1
-            p/7 RUNNING Ordinary names 2
-    "#]],
+            desire p 1: ok
+                then auction p [0]
+            start p/0 a: ok
+            redefine p v2: ok
+            start p/7 x: ok
+            definitions p:
+                in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [] in flight
+                p/0 RUNNING Ordinary names 1
+                p/7 RUNNING Ordinary names 2
+        "#]],
     )
     .await;
 }
@@ -441,34 +490,34 @@ async fn containers_from_an_earlier_life_do_not_pass_for_instances_of_a_later_de
         Show::Answers,
         script,
         expect![[r#"
-        desire p 1: ok
-            then auction p [0]
-        redefine p v2: ok
-        start p/0 a: ok
-        unwant p: ok
-            then stop p/0 a@cell-a
-        definitions p:
-            p/0 RUNNING Ordinary names 1
-        desire p 1: ok
-        definitions p:
-            in use 1 "", previous None
-            p/0 RUNNING Ordinary names 1
-        desire q 1: ok
-            then auction q [0]
-        start q/0 b: ok
-        redefine q v2: ok
-        crash q/0 b: ok
-            then auction q [0]
-        claim q/0 c: ok
-        unwant q: ok
-            then stop q/0 c@cell-c
-        desire q 2: ok
-            then auction q [1]
-        definitions q:
-            in use 3 "", previous None
-            q/0 CLAIMED Ordinary names 2
-            q/1 UNCLAIMED Ordinary names 3
-    "#]],
+            desire p 1: ok
+                then auction p [0]
+            redefine p v2: ok
+            start p/0 a: ok
+            unwant p: ok
+                then stop p/0 a@cell-a
+            definitions p:
+                p/0 RUNNING Ordinary names 2
+            desire p 1: ok
+            definitions p:
+                in use 3 ""
+                p/0 RUNNING Ordinary names 2
+            desire q 1: ok
+                then auction q [0]
+            start q/0 b: ok
+            redefine q v2: ok
+            crash q/0 b: ok
+                then auction q [0]
+            claim q/0 c: ok
+            unwant q: ok
+                then stop q/0 c@cell-c
+            desire q 2: ok
+                then auction q [1]
+            definitions q:
+                in use 1 ""
+                q/0 CLAIMED Ordinary names 1
+                q/1 UNCLAIMED Ordinary names 1
+        "#]],
     )
     .await;
 }

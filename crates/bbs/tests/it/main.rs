@@ -26,6 +26,7 @@ mod quarantine;
 mod raw;
 mod readiness;
 mod revisions;
+mod rollouts;
 mod routes;
 mod samples;
 mod script;

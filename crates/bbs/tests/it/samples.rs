@@ -32,7 +32,12 @@ pub(crate) fn lrp(process_guid: &str, instances: i32) -> DesiredLrp {
 /// A new definition for any process.
 pub(crate) fn redefinition(identifier: &str) -> DesiredLrpUpdate {
     DesiredLrpUpdate {
-        desired_lrp: Some(DesiredLrp { domain: String::new(), memory_mb: 64, ..lrp("", 0) }),
+        desired_lrp: Some(DesiredLrp {
+            domain: String::new(),
+            memory_mb: 64,
+            log_guid: identifier.into(),
+            ..lrp("", 0)
+        }),
         update_identifier: Some(identifier.into()),
         ..Default::default()
     }

@@ -8,8 +8,10 @@ use std::fmt::Write;
 use api::Route;
 use api::client::{Client, Evacuation, EventStream};
 use api::models::{ActualLrpLifecycleResponse, CompleteTaskRequest, DesiredLrp, DesiredLrpUpdate, EvacuationResponse};
+use bbs::clock::Clock;
 use bbs::commands::Effect;
 use expect_test::Expect;
+use model::ActualLrp;
 
 use crate::assembled::Assembled;
 use crate::harness::verdict;
@@ -124,6 +126,14 @@ impl Play {
                 verdict(client.update_desired_lrp(guid, update).await)
             }
             ["definitions", guid] => self.definitions(guid),
+            ["roll"] => self.roll().await,
+            ["cancel-update", guid] => verdict(client.cancel_update(guid).await),
+            ["pause", guid] => verdict(client.pause_update(guid).await),
+            ["resume", guid] => verdict(client.resume_update(guid).await),
+            ["rollback", guid, to @ ..] => {
+                let to = to.first().map(|to| (*to).to_owned());
+                verdict(client.rollback_desired_lrp(guid, to, None).await)
+            }
             ["update-nothing", guid] => verdict(client.update_desired_lrp(guid, Default::default()).await),
             ["unwant", guid] => verdict(client.remove_desired_lrp(guid).await),
             ["tag", guid] => self.tag(guid).await,
@@ -153,6 +163,21 @@ impl Play {
         }
     }
 
+    /// What the loop that drives rollouts does when it looks, until it has nothing more to do.
+    async fn roll(&self) -> String {
+        const LOOKS_MAX: usize = 20;
+        for _ in 0..LOOKS_MAX {
+            let board = self.world.app.board.load_full();
+            if let Err(error) = self.world.driver.look(&board, self.world.clock.now_ns()).await {
+                return error.to_string();
+            }
+            if self.world.app.board.load().revision == board.revision {
+                return String::new();
+            }
+        }
+        panic!("it never has enough");
+    }
+
     async fn tag(&self, guid: &str) -> String {
         match self.client.desired_lrp_by_process_guid(guid).await {
             Ok(DesiredLrp { modification_tag: Some(tag), .. }) => tag.index.to_string(),
@@ -166,12 +191,16 @@ impl Play {
         let guid = model::ProcessGuid::parse(guid).unwrap();
         let lrp = board.desired.get(&guid).map(|entry| {
             let lrp = &entry.lrp;
-            format!("in use {} {:?}, previous {:?}", lrp.definition, lrp.definition_identifier, lrp.previous)
+            let previous = lrp.previous.as_ref().map_or(String::new(), |previous| format!(", previous {previous:?}"));
+            let rollout = lrp.history.as_ref().and_then(|history| history.rollout.as_ref());
+            let rollout = rollout.map_or(String::new(), told_rollout);
+            format!("in use {} {:?}{previous}{rollout}", lrp.definition, lrp.definition_identifier)
         });
-        let rows = board
-            .slots_of(&guid)
-            .flat_map(|(_, entry)| entry.slot.rows())
-            .map(|row| format!("{}/{} {} {:?} names {}", guid, row.key.index, row.state, row.presence, row.definition));
+        let rows = board.slots_of(&guid).flat_map(|(_, entry)| entry.slot.rows()).map(|row| {
+            let leaving = if row.leaving { " and leaves" } else { "" };
+            let ActualLrp { key, state, presence, definition, .. } = &**row;
+            format!("{guid}/{} {state} {presence:?} names {definition}{leaving}", key.index)
+        });
         listed(lrp.into_iter().chain(rows))
     }
 
@@ -232,6 +261,11 @@ async fn actual(client: &Client, call: &str, (guid, index): (&str, i32), rest: &
                 client.call::<ActualLrpLifecycleResponse>(Route::StartActualLrpR0, samples::start(guid, index, by));
             verdict(call.await)
         }
+        ("start", [by, "of", definition]) => {
+            let definition_number = definition.parse().unwrap();
+            let start = samples::start(guid, index, by);
+            verdict(client.start_actual_lrp(api::models::StartActualLrpRequest { definition_number, ..start }).await)
+        }
         ("start", [by, "unroutable"]) => {
             let request =
                 api::models::StartActualLrpRequest { routable: Some(false), ..samples::start(guid, index, by) };
@@ -267,6 +301,14 @@ async fn actual(client: &Client, call: &str, (guid, index): (&str, i32), rest: &
 fn kept(evacuation: Evacuation) -> String {
     let keep = if evacuation.keep_container { "keep" } else { "let go" };
     format!("{keep}, {}", verdict(evacuation.outcome))
+}
+
+fn told_rollout(rollout: &model::Rollout) -> String {
+    let model::Rollout { from, to, phase, reverts, why, flights, .. } = rollout;
+    let flying: Vec<i32> = flights.iter().map(|flight| flight.index).collect();
+    let back = if *reverts { " back" } else { "" };
+    let why = if why.is_empty() { String::new() } else { format!(" because {why}") };
+    format!("; {phase:?}{back} {from} to {to}, {flying:?} in flight{why}")
 }
 
 fn told(effect: &Effect) -> String {

@@ -96,10 +96,11 @@ impl Rollout {
 
 /// What operators and clients may ask.
 impl DesiredLrp {
-    /// Takes the rollout back that is under way.
+    /// Takes the rollout back that is under way. One that takes another back goes on, unless it stands still: then somebody has to
+    /// say which of the two definitions it shall be.
     pub fn cancelled(&self, now_ns: Nanos) -> Result<Self, Refusal> {
         let rollout = self.under_way()?;
-        let turned = (!rollout.reverts).then(|| self.turned(rollout, "cancelled", now_ns)).flatten();
+        let turned = self.turned(rollout, "cancelled", now_ns);
         turned.ok_or_else(|| Refusal::RollingBack { process_guid: self.process_guid.clone() })
     }
 
@@ -155,7 +156,7 @@ impl DesiredLrp {
 
     /// The definition in use and the one before change places.
     fn turned(&self, rollout: &Rollout, why: &str, now_ns: Nanos) -> Option<Self> {
-        let back_to = self.previous.clone().filter(|_| !rollout.reverts)?;
+        let back_to = self.previous.clone().filter(|_| !rollout.reverts || rollout.phase == Phase::Halted)?;
         Some(self.using(&back_to).with_rollout(rollout.reversed(why, now_ns)))
     }
 

@@ -101,12 +101,10 @@ impl Slot {
         }
     }
 
-    /// Two containers of one index, of which one is enough. The one that leaves anyway may go as soon as its successor runs; the
-    /// successor may go at once, since the other serves.
+    /// Two containers of one index, of which one is enough. The one that leaves anyway goes when its successor has proven itself,
+    /// as it would on a cell that does not drain; the successor may go at once, since the other serves.
     fn evacuate_during_roll(&self, by: &InstanceKey, stamp: &Stamp) -> Evacuation {
-        let ordinary_runs = self.ordinary.as_ref().is_some_and(|row| row.state == ActualState::Running);
         match self.row_of(by).map(|row| row.presence) {
-            Some(Presence::Evacuating) if ordinary_runs => Evacuation::done(false, self.without(Presence::Evacuating)),
             Some(Presence::Evacuating) => Evacuation::done(true, self.clone()),
             Some(Presence::Ordinary) => Evacuation { keep: false, result: self.unclaim(stamp) },
             Some(Presence::Suspect) => Evacuation::done(false, self.without(Presence::Suspect)),

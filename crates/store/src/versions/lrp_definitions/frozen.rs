@@ -11,7 +11,7 @@ use expect_test::{Expect, expect};
 use model::rollout::Pause;
 use proptest::prelude::*;
 
-use super::generated::{all_kinds, any_entity, leaving, rolling};
+use super::generated::{all_kinds, any_entity, desired, leaving, rolling};
 use super::*;
 use crate::versions::unknown::Carried;
 use crate::versions::{EntityRef, Quarantined, split_desired_lrp};
@@ -101,6 +101,19 @@ fn the_bytes_of_a_history_are_frozen() {
         /v1794700800/actual/process/1/evacuating
         00031794700800:\n\x07process\x10\x01\x1a\x07cf-apps\"\x10\n\x08instance\x12\x04cell*.\n\x0810.0.0.1\x12\x0f\x08\x90?\x10\xc9\xdc\x03\x18\x83\xe0\x03 \xca\xdc\x03\x1a\n10.255.0.1 \x01*\x03::10\x02:\x04boom@\x03J\x04noneP\x80\x80\xa8\xb1\xe3\x9f\xe7\xcb\x17Z\t\n\x05epoch\x10\x05`\x02j\x0capp.internalr\x08\n\x06\n\x01a\x12\x01xx\x01\x82\x01\x02z1\x88\x01\x02\x90\x01\x01
     "#]]);
+}
+
+/// Former routes stand in the definition that they belong to.
+#[test]
+fn the_bytes_of_former_routes_are_frozen() {
+    let mut replaced = desired();
+    let previous = Arc::make_mut(replaced.previous.as_mut().unwrap());
+    previous.routes = Some([("cf-router".into(), Bytes::from_static(b"[]"))].into());
+    let (plain, added) = (records_of(&samples()[..2]), records_of(&[of_model(EntityRef::Desired(&replaced))]));
+    let changed: Vec<&String> = added.keys().filter(|key| added[*key] != plain[*key]).collect();
+    let [key] = changed[..] else { panic!("{changed:?}") };
+    let tail = &added[key][plain[key].len()..];
+    expect![[r#"R\x11\n\x0f\n\tcf-router\x12\x02[]"#]].assert_eq(&tail.escape_ascii().to_string());
 }
 
 #[test]

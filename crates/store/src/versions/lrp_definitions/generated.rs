@@ -51,7 +51,7 @@ pub(crate) fn desired() -> DesiredLrp {
             log_guid: "old-log".into(),
             metrics_guid: "old-metrics".into(),
             run_info: Bytes::from_static(b"\x0a\x00old"),
-            routes: Some([("cf-router".into(), Bytes::from_static(b"[]"))].into()),
+            routes: None,
         })),
         history: None,
         unknown: Unknown::default(),

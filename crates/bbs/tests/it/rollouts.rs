@@ -1,0 +1,658 @@
+//! Rollouts as clients and cells see them: both instances of an index, what is announced, what is asked of auctioneer and cells,
+//! and what may be asked of an update. The clock is the test's own, and the loop looks when the script says `roll`.
+
+use expect_test::expect;
+
+use crate::script::{Show, check};
+
+#[tokio::test]
+async fn the_new_instance_runs_before_the_old_one_goes() {
+    let script = "
+        desire p 2
+        start p/0 a
+        start p/1 b
+        redefine p v2
+        roll
+        definitions p
+        start p/0 a
+        claim p/0 c
+        start p/0 c of 2
+        roll
+        start p/0 a
+        definitions p
+        advance 10
+        roll
+        start p/0 a
+        definitions p
+        start p/1 d of 2
+        advance 10
+        roll
+        definitions p
+        roll
+    ";
+    check(
+        Show::Answers,
+        script,
+        expect![[r#"
+        desire p 2: ok
+            then auction p [0, 1]
+        start p/0 a: ok
+        start p/1 b: ok
+        redefine p v2: ok
+        roll
+            then auction p [0]
+        definitions p:
+            in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [0] in flight
+            p/0 UNCLAIMED Ordinary names 2
+            p/0 RUNNING Evacuating names 1 and leaves
+            p/1 RUNNING Ordinary names 1
+        start p/0 a: ok
+        claim p/0 c: ok
+        start p/0 c of 2: ok
+        roll
+        start p/0 a: ok
+        definitions p:
+            in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [0] in flight
+            p/0 RUNNING Ordinary names 2
+            p/0 RUNNING Evacuating names 1 and leaves
+            p/1 RUNNING Ordinary names 1
+        advance 10
+        roll
+            then auction p [1]
+            then stop p/0 a@cell-a
+        start p/0 a: ActualLRPCannotBeStarted: cannot start actual LRP
+        definitions p:
+            in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [1] in flight
+            p/0 RUNNING Ordinary names 2
+            p/1 UNCLAIMED Ordinary names 2
+            p/1 RUNNING Evacuating names 1 and leaves
+        start p/1 d of 2: ok
+        advance 10
+        roll
+            then stop p/1 b@cell-b
+        definitions p:
+            in use 2 "v2"; Done 1 to 2, [] in flight
+            p/0 RUNNING Ordinary names 2
+            p/1 RUNNING Ordinary names 2
+        roll
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_crashes_is_taken_back() {
+    let script = "
+        desire p 2
+        start p/0 a
+        start p/1 b
+        redefine p v2
+        roll
+        claim p/0 c
+        crash p/0 c
+        claim p/0 d
+        crash p/0 d
+        claim p/0 e
+        crash p/0 e
+        definitions p
+        roll
+        definitions p
+        roll
+        redefine p v2
+        rollback p
+        redefine p v3
+    ";
+    check(Show::Answers, script, expect![[r#"
+        desire p 2: ok
+            then auction p [0, 1]
+        start p/0 a: ok
+        start p/1 b: ok
+        redefine p v2: ok
+        roll
+            then auction p [0]
+        claim p/0 c: ok
+        crash p/0 c: ok
+            then auction p [0]
+        claim p/0 d: ok
+        crash p/0 d: ok
+            then auction p [0]
+        claim p/0 e: ok
+        crash p/0 e: ok
+        definitions p:
+            in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [0] in flight
+            p/0 CRASHED Ordinary names 2
+            p/0 RUNNING Evacuating names 1 and leaves
+            p/1 RUNNING Ordinary names 1
+        roll
+        definitions p:
+            in use 1 ""; Done back 2 to 1, [] in flight because instance 0 crashed 3 times: it broke
+            p/0 RUNNING Ordinary names 1
+            p/1 RUNNING Ordinary names 1
+        roll
+        redefine p v2: ResourceConflict: p had a definition "v2" before, which is still kept; nothing was changed. Go back to it with `corkboard rollout undo p --to v2`, or give the new one an identifier of its own
+        rollback p: ok
+        redefine p v3: ResourceConflict: the update to the definition "v2" is not finished, because instances still have the first definition; nothing was changed. See how far it is with `corkboard rollout status p`, or take it back with `corkboard rollout cancel p`
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn what_is_never_healthy_is_taken_back() {
+    let script = "
+        desire p 2
+        start p/0 a
+        start p/1 b
+        redefine p v2
+        roll
+        start p/0 c of 2
+        advance 10
+        roll
+        claim p/1 d
+        advance 300
+        roll
+        definitions p
+        start p/0 e of 1
+        roll
+        definitions p
+        advance 10
+        roll
+        definitions p
+    ";
+    check(Show::Answers, script, expect![[r#"
+        desire p 2: ok
+            then auction p [0, 1]
+        start p/0 a: ok
+        start p/1 b: ok
+        redefine p v2: ok
+        roll
+            then auction p [0]
+        start p/0 c of 2: ok
+        advance 10
+        roll
+            then auction p [1]
+            then stop p/0 a@cell-a
+        claim p/1 d: ok
+        advance 300
+        roll
+            then auction p [0]
+            then stop p/1 d@cell-d
+        definitions p:
+            in use 1 "", previous Definition(2 "v2"); Rolling back 2 to 1, [0] in flight because instance 1 was not healthy in time; it is CLAIMED
+            p/0 UNCLAIMED Ordinary names 1
+            p/0 RUNNING Evacuating names 2 and leaves
+            p/1 RUNNING Ordinary names 1
+        start p/0 e of 1: ok
+        roll
+        definitions p:
+            in use 1 "", previous Definition(2 "v2"); Rolling back 2 to 1, [0] in flight because instance 1 was not healthy in time; it is CLAIMED
+            p/0 RUNNING Ordinary names 1
+            p/0 RUNNING Evacuating names 2 and leaves
+            p/1 RUNNING Ordinary names 1
+        advance 10
+        roll
+            then stop p/0 c@cell-c
+        definitions p:
+            in use 1 ""; Done back 2 to 1, [] in flight because instance 1 was not healthy in time; it is CLAIMED
+            p/0 RUNNING Ordinary names 1
+            p/1 RUNNING Ordinary names 1
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn what_may_be_asked_of_an_update() {
+    let script = "
+        desire p 2
+        cancel-update p
+        pause p
+        resume p
+        rollback p
+        cancel-update nobody
+        start p/0 a
+        start p/1 b
+        redefine p v2
+        roll
+        rollback p
+        pause p
+        start p/0 c of 2
+        advance 1000
+        roll
+        definitions p
+        resume p
+        roll
+        definitions p
+        cancel-update p
+        cancel-update p
+        roll
+        definitions p
+        start p/0 e of 1
+        advance 10
+        roll
+        definitions p
+        rollback p no-such
+        rollback p v2
+        roll
+        definitions p
+    ";
+    check(Show::Answers, script, expect![[r#"
+        desire p 2: ok
+            then auction p [0, 1]
+        cancel-update p: ResourceConflict: no update of p is under way; nothing was changed
+        pause p: ResourceConflict: no update of p is under way; nothing was changed
+        resume p: ResourceConflict: no update of p is under way; nothing was changed
+        rollback p: ResourceNotFound: p has no former definition to go back to; nothing was changed. None is kept
+        cancel-update nobody: ResourceNotFound: the requested resource could not be found
+        start p/0 a: ok
+        start p/1 b: ok
+        redefine p v2: ok
+        roll
+            then auction p [0]
+        rollback p: ResourceConflict: the update to the definition "v2" is not finished, because instances still have the first definition; nothing was changed. See how far it is with `corkboard rollout status p`, or take it back with `corkboard rollout cancel p`
+        pause p: ok
+        start p/0 c of 2: ok
+        advance 1000
+        roll
+            then stop p/0 a@cell-a
+        definitions p:
+            in use 2 "v2", previous Definition(1 ""); Paused 1 to 2, [] in flight
+            p/0 RUNNING Ordinary names 2
+            p/1 RUNNING Ordinary names 1
+        resume p: ok
+        roll
+            then auction p [1]
+        definitions p:
+            in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [1] in flight
+            p/0 RUNNING Ordinary names 2
+            p/1 UNCLAIMED Ordinary names 2
+            p/1 RUNNING Evacuating names 1 and leaves
+        cancel-update p: ok
+        cancel-update p: ResourceConflict: the last update of p is being taken back already; nothing was changed. Wait until that is done: `corkboard rollout status p`
+        roll
+            then auction p [0]
+        definitions p:
+            in use 1 "", previous Definition(2 "v2"); Rolling back 2 to 1, [0] in flight because cancelled
+            p/0 UNCLAIMED Ordinary names 1
+            p/0 RUNNING Evacuating names 2 and leaves
+            p/1 RUNNING Ordinary names 1
+        start p/0 e of 1: ok
+        advance 10
+        roll
+            then stop p/0 c@cell-c
+        definitions p:
+            in use 1 ""; Done back 2 to 1, [] in flight because cancelled
+            p/0 RUNNING Ordinary names 1
+            p/1 RUNNING Ordinary names 1
+        rollback p no-such: ResourceNotFound: p has no former definition "no-such" to go back to; nothing was changed. Kept are: the definition "v2"
+        rollback p v2: ok
+        roll
+            then auction p [0]
+        definitions p:
+            in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [0] in flight
+            p/0 UNCLAIMED Ordinary names 2
+            p/0 RUNNING Evacuating names 1 and leaves
+            p/1 RUNNING Ordinary names 1
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn instances_and_the_whole_app_may_change_meanwhile() {
+    let script = "
+        desire p 2
+        start p/0 a
+        start p/1 b
+        redefine p v2
+        roll
+        start p/0 c of 2
+        scale p 3
+        scale p 1
+        converge
+        definitions p
+        advance 10
+        roll
+        definitions p
+        remove p/1 b
+        roll
+        redefine p v3
+        roll
+        start p/0 d of 3
+        unwant p
+        converge
+        definitions p
+        remove p/0 d
+        remove-evacuating p/0 c
+        definitions p
+    ";
+    check(Show::Answers, script, expect![[r#"
+        desire p 2: ok
+            then auction p [0, 1]
+        start p/0 a: ok
+        start p/1 b: ok
+        redefine p v2: ok
+        roll
+            then auction p [0]
+        start p/0 c of 2: ok
+        scale p 3: ok
+            then auction p [2]
+        scale p 1: ok
+            then stop p/1 b@cell-b
+        converge: ok
+            then update p/0 routes=true tags=false
+        definitions p:
+            in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [0] in flight
+            p/0 RUNNING Ordinary names 2
+            p/0 RUNNING Evacuating names 1 and leaves
+            p/1 RUNNING Ordinary names 1
+        advance 10
+        roll
+            then stop p/0 a@cell-a
+        definitions p:
+            in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [] in flight
+            p/0 RUNNING Ordinary names 2
+            p/1 RUNNING Ordinary names 1
+        remove p/1 b: ok
+        roll
+        redefine p v3: ok
+        roll
+            then auction p [0]
+        start p/0 d of 3: ok
+        unwant p: ok
+            then stop p/0 c@cell-c
+            then stop p/0 d@cell-d
+        converge: ok
+        definitions p:
+            p/0 RUNNING Ordinary names 3
+        remove p/0 d: ok
+        remove-evacuating p/0 c: ResourceNotFound: the requested resource could not be found
+        definitions p: none
+    "#]]).await;
+}
+
+#[tokio::test]
+async fn either_cell_may_drain() {
+    let script = "
+        desire p 2
+        start p/0 a
+        start p/1 b
+        redefine p v2
+        roll
+        start p/0 c of 2
+        evacuate-running p/0 a
+        definitions p
+        evacuate-running p/0 c
+        definitions p
+        start p/0 d of 2
+        advance 10
+        roll
+        definitions p
+        evacuate-running p/1 b
+        definitions p
+        start p/1 e of 1
+        start p/1 f of 2
+        evacuate-running p/1 b
+        advance 10
+        roll
+        definitions p
+    ";
+    check(
+        Show::Answers,
+        script,
+        expect![[r#"
+            desire p 2: ok
+                then auction p [0, 1]
+            start p/0 a: ok
+            start p/1 b: ok
+            redefine p v2: ok
+            roll
+                then auction p [0]
+            start p/0 c of 2: ok
+            evacuate-running p/0 a: keep, ok
+            definitions p:
+                in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [0] in flight
+                p/0 RUNNING Ordinary names 2
+                p/0 RUNNING Evacuating names 1 and leaves
+                p/1 RUNNING Ordinary names 1
+            evacuate-running p/0 c: let go, ok
+                then auction p [0]
+            definitions p:
+                in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [0] in flight
+                p/0 UNCLAIMED Ordinary names 2
+                p/0 RUNNING Evacuating names 1 and leaves
+                p/1 RUNNING Ordinary names 1
+            start p/0 d of 2: ok
+            advance 10
+            roll
+                then auction p [1]
+                then stop p/0 a@cell-a
+            definitions p:
+                in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [1] in flight
+                p/0 RUNNING Ordinary names 2
+                p/1 UNCLAIMED Ordinary names 2
+                p/1 RUNNING Evacuating names 1 and leaves
+            evacuate-running p/1 b: keep, ok
+            definitions p:
+                in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [1] in flight
+                p/0 RUNNING Ordinary names 2
+                p/1 UNCLAIMED Ordinary names 2
+                p/1 RUNNING Evacuating names 1 and leaves
+            start p/1 e of 1: ok
+            start p/1 f of 2: ActualLRPCannotBeStarted: cannot start actual LRP
+            evacuate-running p/1 b: keep, ok
+            advance 10
+            roll
+            definitions p:
+                in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [1] in flight
+                p/0 RUNNING Ordinary names 2
+                p/1 RUNNING Ordinary names 1
+                p/1 RUNNING Evacuating names 1 and leaves
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn either_instance_may_crash() {
+    let script = "
+        desire p 1
+        start p/0 a
+        redefine p v2
+        roll
+        crash p/0 a
+        definitions p
+        start p/0 b of 2
+        crash p/0 b
+        definitions p
+        start p/0 c of 2
+        advance 10
+        roll
+        definitions p
+        redefine p v3
+        roll
+        start p/0 d of 3
+        crash p/0 d
+        definitions p
+        start p/0 e of 3
+        advance 10
+        roll
+        definitions p
+    ";
+    check(
+        Show::Answers,
+        script,
+        expect![[r#"
+        desire p 1: ok
+            then auction p [0]
+        start p/0 a: ok
+        redefine p v2: ok
+        roll
+            then auction p [0]
+        crash p/0 a: ok
+        definitions p:
+            in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [0] in flight
+            p/0 UNCLAIMED Ordinary names 2
+        start p/0 b of 2: ok
+        crash p/0 b: ok
+            then auction p [0]
+        definitions p:
+            in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [0] in flight
+            p/0 UNCLAIMED Ordinary names 2
+        start p/0 c of 2: ok
+        advance 10
+        roll
+        definitions p:
+            in use 2 "v2"; Done 1 to 2, [] in flight
+            p/0 RUNNING Ordinary names 2
+        redefine p v3: ok
+        roll
+            then auction p [0]
+        start p/0 d of 3: ok
+        crash p/0 d: ok
+            then auction p [0]
+        definitions p:
+            in use 3 "v3", previous Definition(2 "v2"); Rolling 2 to 3, [0] in flight
+            p/0 UNCLAIMED Ordinary names 3
+            p/0 RUNNING Evacuating names 2 and leaves
+        start p/0 e of 3: ok
+        advance 10
+        roll
+            then stop p/0 c@cell-c
+        definitions p:
+            in use 3 "v3"; Done 2 to 3, [] in flight
+            p/0 RUNNING Ordinary names 3
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn either_cell_may_be_lost() {
+    let script = "
+        desire p 1
+        hear cell-a cell-b cell-c
+        start p/0 a
+        redefine p v2
+        roll
+        lose cell-a
+        converge
+        definitions p
+        start p/0 b of 2
+        advance 10
+        roll
+        definitions p
+        redefine p v3
+        roll
+        start p/0 c of 3
+        lose cell-c
+        converge
+        definitions p
+        start p/0 d of 3
+        hear cell-b cell-d
+        converge
+        advance 10
+        roll
+        definitions p
+    ";
+    check(
+        Show::Answers,
+        script,
+        expect![[r#"
+        desire p 1: ok
+            then auction p [0]
+        hear cell-a cell-b cell-c
+        start p/0 a: ok
+        redefine p v2: ok
+        roll
+            then auction p [0]
+        lose cell-a
+        converge: ok
+        definitions p:
+            in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [0] in flight
+            p/0 UNCLAIMED Ordinary names 2
+        start p/0 b of 2: ok
+        advance 10
+        roll
+        definitions p:
+            in use 2 "v2"; Done 1 to 2, [] in flight
+            p/0 RUNNING Ordinary names 2
+        redefine p v3: ok
+        roll
+            then auction p [0]
+        start p/0 c of 3: ok
+        lose cell-c
+        converge: ok
+            then auction p [0]
+        definitions p:
+            in use 3 "v3", previous Definition(2 "v2"); Rolling 2 to 3, [0] in flight
+            p/0 UNCLAIMED Ordinary names 3
+            p/0 RUNNING Evacuating names 2 and leaves
+            p/0 RUNNING Suspect names 3
+        start p/0 d of 3: ok
+        hear cell-b cell-d
+        converge: ok
+            then update p/0 routes=true tags=false
+        advance 10
+        roll
+            then stop p/0 b@cell-b
+        definitions p:
+            in use 3 "v3"; Done 2 to 3, [] in flight
+            p/0 RUNNING Ordinary names 3
+    "#]],
+    )
+    .await;
+}
+
+/// They ask for the record after they have claimed, and get the definition in use.
+#[tokio::test]
+async fn cells_that_know_no_definitions_are_believed_to_have_the_one_in_use() {
+    let script = "
+        desire p 2
+        start p/0 a
+        start p/1 b
+        redefine p v2
+        roll
+        claim p/0 c
+        start p/0 c
+        crash p/1 b
+        definitions p
+        claim p/1 d
+        start p/1 d
+        definitions p
+        advance 10
+        roll
+        definitions p
+    ";
+    check(
+        Show::Answers,
+        script,
+        expect![[r#"
+        desire p 2: ok
+            then auction p [0, 1]
+        start p/0 a: ok
+        start p/1 b: ok
+        redefine p v2: ok
+        roll
+            then auction p [0]
+        claim p/0 c: ok
+        start p/0 c: ok
+        crash p/1 b: ok
+            then auction p [1]
+        definitions p:
+            in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [0] in flight
+            p/0 RUNNING Ordinary names 2
+            p/0 RUNNING Evacuating names 1 and leaves
+            p/1 UNCLAIMED Ordinary names 1
+        claim p/1 d: ok
+        start p/1 d: ok
+        definitions p:
+            in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [0] in flight
+            p/0 RUNNING Ordinary names 2
+            p/0 RUNNING Evacuating names 1 and leaves
+            p/1 RUNNING Ordinary names 2
+        advance 10
+        roll
+            then stop p/0 a@cell-a
+        definitions p:
+            in use 2 "v2"; Done 1 to 2, [] in flight
+            p/0 RUNNING Ordinary names 2
+            p/1 RUNNING Ordinary names 2
+    "#]],
+    )
+    .await;
+}
