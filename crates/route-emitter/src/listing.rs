@@ -17,11 +17,7 @@ use crate::table::{Held, Listing};
 const NOT_FOUND: u16 = 404;
 
 /// `held` is what the table knows; it matters on a cell.
-pub(crate) async fn fetch(
-    client: Client,
-    cell_id: Option<String>,
-    held: Held,
-) -> Result<Listing, ClientError> {
+pub(crate) async fn fetch(client: Client, cell_id: Option<String>, held: Held) -> Result<Listing, ClientError> {
     let Some(cell_id) = cell_id else {
         let (desired, actual, fresh) = tokio::try_join!(
             routing_infos(&client, Vec::new()),

@@ -12,24 +12,61 @@ const INDICES: i32 = 3;
 /// What happens to one process, or to one index of it.
 #[derive(Clone, Debug)]
 pub(super) enum Deed {
-    Desire { process: usize, hostnames: usize, instances: i32 },
-    Undesire { process: usize },
-    Start { process: usize, index: i32 },
-    Crash { process: usize, index: i32 },
-    Evacuate { process: usize, index: i32 },
-    EndEvacuation { process: usize, index: i32 },
-    Hide { process: usize, index: i32 },
-    Remove { process: usize, index: i32 },
+    Desire {
+        process: usize,
+        hostnames: usize,
+        instances: i32,
+    },
+    Undesire {
+        process: usize,
+    },
+    Start {
+        process: usize,
+        index: i32,
+    },
+    Crash {
+        process: usize,
+        index: i32,
+    },
+    Evacuate {
+        process: usize,
+        index: i32,
+    },
+    EndEvacuation {
+        process: usize,
+        index: i32,
+    },
+    Hide {
+        process: usize,
+        index: i32,
+    },
+    Remove {
+        process: usize,
+        index: i32,
+    },
     /// A new definition, with routes of its own.
-    Redefine { process: usize, hostnames: usize },
+    Redefine {
+        process: usize,
+        hostnames: usize,
+    },
     /// An instance of the other definition is started beside the one that runs.
-    Roll { process: usize, index: i32 },
+    Roll {
+        process: usize,
+        index: i32,
+    },
     /// The one that was about to leave stays.
-    TakeBack { process: usize, index: i32 },
+    TakeBack {
+        process: usize,
+        index: i32,
+    },
     /// The two definitions change places.
-    Turn { process: usize },
+    Turn {
+        process: usize,
+    },
     /// No instance has the former definition any more.
-    Complete { process: usize },
+    Complete {
+        process: usize,
+    },
 }
 
 pub(super) fn deeds() -> impl Strategy<Value = Vec<Deed>> {

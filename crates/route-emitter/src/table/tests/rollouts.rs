@@ -104,7 +104,23 @@ fn both_instances_of_an_index_are_routed_each_by_its_definition_and_until_it_is_
         ("it has proven itself", removed(leaving())),
         ("the update is complete", updated(during_update(1), after_update(2))),
     ]);
-    expect![[r#""#]].assert_eq(&play(&mut table, events));
+    expect![[r#"
+        the process is wanted
+        an instance runs
+            + old.com 10.0.0.5:61097 a[0]
+            + old.internal,0.old.internal 10.255.1.2:0 [0]
+        a new definition
+        the instance leaves
+        another is wanted
+        it runs
+            + new.com 10.0.0.5:61098 b[0]
+            + new.internal,0.new.internal 10.255.1.2:0 [0]
+        it has proven itself
+            - old.com 10.0.0.5:61097 a[0]
+            - old.internal,0.old.internal 10.255.1.2:0 [0]
+        the update is complete
+    "#]]
+    .assert_eq(&play(&mut table, events));
 }
 
 #[test]
@@ -119,7 +135,15 @@ fn an_update_that_is_taken_back_leaves_the_instance_that_was_there() {
     ]);
     let text = play(&mut table, events);
     let end = text.split_once("it is taken back").unwrap().1;
-    expect![[r#""#]].assert_eq(end);
+    expect![[r#"
+
+        the old one stays
+        the new one goes
+            - new.com 10.0.0.5:61098 b[0]
+            - new.internal,0.new.internal 10.255.1.2:0 [0]
+        the old record of the old one goes
+    "#]]
+    .assert_eq(end);
     assert_eq!(table.rows().count(), 2);
 }
 
@@ -131,10 +155,28 @@ fn a_listing_tells_the_two_apart_as_events_do() {
     let both = || listing(&[during_update(1)], &[leaving(), new()], &["cf-apps"]);
     swapped(&mut table, both(), vec![], &expect![""]);
     let mut fresh = Table::new(RULES, None);
-    swapped(&mut fresh, both(), vec![], &expect![[r#""#]]);
+    swapped(
+        &mut fresh,
+        both(),
+        vec![],
+        &expect![[r#"
+        + new.com 10.0.0.5:61098 b[0]
+        + old.com 10.0.0.5:61097 a[0]
+        + new.internal,0.new.internal 10.255.1.2:0 [0]
+        + old.internal,0.old.internal 10.255.1.2:0 [0]
+    "#]],
+    );
     assert_eq!(table, fresh);
     // The index is listed, without the one that left.
-    swapped(&mut fresh, listing(&[during_update(1)], &[new()], &["cf-apps"]), vec![], &expect![[r#""#]]);
+    swapped(
+        &mut fresh,
+        listing(&[during_update(1)], &[new()], &["cf-apps"]),
+        vec![],
+        &expect![[r#"
+        - old.com 10.0.0.5:61097 a[0]
+        - old.internal,0.old.internal 10.255.1.2:0 [0]
+    "#]],
+    );
     // Nothing is said of the index.
     swapped(&mut table, listing(&[during_update(1)], &[], &["cf-apps"]), vec![], &expect![""]);
 }
@@ -166,7 +208,33 @@ fn each_instance_is_routed_by_the_definition_that_it_names() {
             text.push_str(&format!("{record}, instance of {named}: {} {tcp:?}\n", hosts.join(" ")));
         }
     }
-    expect![[r#""#]].assert_eq(&text);
+    expect![[r#"
+        an update with other routes, instance of 1, unsaid: old.com old.internal [1080]
+        an update with other routes, instance of 1: old.com old.internal [1080]
+        an update with other routes, instance of 2: new.com new.internal [1090]
+        an update with other routes, instance of 9: new.com new.internal [1090]
+        an update with the same routes, instance of 1, unsaid: new.com new.internal [1090]
+        an update with the same routes, instance of 1: new.com new.internal [1090]
+        an update with the same routes, instance of 2: new.com new.internal [1090]
+        an update with the same routes, instance of 9: new.com new.internal [1090]
+        an update of what had no routes, instance of 1, unsaid:  []
+        an update of what had no routes, instance of 1:  []
+        an update of what had no routes, instance of 2: new.com new.internal [1090]
+        an update of what had no routes, instance of 9: new.com new.internal [1090]
+        an update that is taken back, instance of 1, unsaid: old.com old.internal [1080]
+        an update that is taken back, instance of 1: old.com old.internal [1080]
+        an update that is taken back, instance of 2: new.com new.internal [1090]
+        an update that is taken back, instance of 9: old.com old.internal [1080]
+        no update, instance of 1, unsaid: new.com new.internal [1090]
+        no update, instance of 1: new.com new.internal [1090]
+        no update, instance of 2: new.com new.internal [1090]
+        no update, instance of 9: new.com new.internal [1090]
+        no definition but the first, instance of 1, unsaid: old.com old.internal [1080]
+        no definition but the first, instance of 1: old.com old.internal [1080]
+        no definition but the first, instance of 2: old.com old.internal [1080]
+        no definition but the first, instance of 9: old.com old.internal [1080]
+    "#]]
+    .assert_eq(&text);
 }
 
 #[test]
@@ -188,5 +256,13 @@ fn a_cell_routes_what_leaves_it_until_the_record_is_gone() {
     swapped(&mut table, both, vec![], &expect![""]);
     // It went while nobody listened: the server says that the index is elsewhere.
     let gone = listing(&[during_update(1)], &[elsewhere], &["cf-apps"]);
-    swapped(&mut table, gone, vec![], &expect![[r#""#]]);
+    swapped(
+        &mut table,
+        gone,
+        vec![],
+        &expect![[r#"
+        - old.com 10.0.0.5:61097 a[0]
+        - old.internal,0.old.internal 10.255.1.2:0 [0]
+    "#]],
+    );
 }
