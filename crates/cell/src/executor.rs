@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use api::models;
 use bytes::Bytes;
-use model::{ActualLrpKey, DomainName, InstanceGuid, Nanos, TaskGuid};
+use model::{ActualLrpKey, DefinitionNumber, DomainName, InstanceGuid, Nanos, TaskGuid};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
@@ -195,6 +195,8 @@ pub struct Container {
     pub is_routable: bool,
     pub internal_routes: Vec<String>,
     pub metric_tags: BTreeMap<String, String>,
+    /// The definition of the app that it was made from; unknown of tasks, and of what a cell made that did not note it.
+    pub definition: Option<DefinitionNumber>,
     /// Since when it is in its state.
     pub since_ns: Nanos,
 }
@@ -219,11 +221,12 @@ pub struct Usage {
     pub tx_bytes: Option<u64>,
 }
 
-/// New routes and tags for a container that runs. A part that is `None` stays.
+/// New routes and tags for a container that runs, and the definition of one that is about to. A part that is `None` stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Update {
     pub internal_routes: Option<Vec<String>>,
     pub metric_tags: Option<BTreeMap<String, String>>,
+    pub definition: Option<DefinitionNumber>,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -200,9 +200,11 @@ impl Slot {
         }
     }
 
-    /// Removes the ordinary row; with a key only if that instance holds it.
+    /// Removes the ordinary row; with a key only if that instance holds it. A container that leaves and was stopped is reported
+    /// like any other, since its cell does not drain.
     pub fn remove(&self, by: Option<&InstanceKey>) -> Result<Outcome, Refusal> {
         match (&self.ordinary, by) {
+            (_, Some(by)) if self.leaves(by) => Ok(Outcome::plain(self.without(Presence::Evacuating))),
             (Some(row), Some(by)) if !row.is_held_by(by) => Err(Refusal::NotFound),
             (Some(_), _) => Ok(Outcome::plain(self.without(Presence::Ordinary))),
             (None, _) => Err(Refusal::NotFound),

@@ -25,7 +25,7 @@ use crate::metrics::Metrics;
 use crate::process::Desired;
 use crate::repeats::Repeats;
 use crate::row::{Kind, Row};
-use crate::table::{Changes, Listing, Swap, Table};
+use crate::table::{Changes, Held, Listing, Swap, Table};
 
 /// Events that wait for the table; when it is full the stream is not read, and a server that tires of that ends it, after
 /// which everything is listed.
@@ -278,8 +278,7 @@ impl Work<'_> {
 
     fn begin_sync(&mut self) {
         self.since_sync.clear();
-        let held: BTreeSet<String> = self.table.process_guids().map(ToOwned::to_owned).collect();
-        let held = if self.config.cell_id.is_some() { held } else { BTreeSet::new() };
+        let held = if self.config.cell_id.is_some() { self.table.held() } else { Held::new() };
         self.sync = Some(Box::pin(listing::fetch(self.client.clone(), self.config.cell_id.clone(), held)));
     }
 

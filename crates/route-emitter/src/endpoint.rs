@@ -3,13 +3,14 @@
 use api::models::actual_lrp::Presence;
 use api::models::actual_lrp_net_info::PreferredAddress;
 use api::models::{ActualLrp, ActualLrpInstanceChangedEvent, ActualLrpNetInfo, PortMapping};
-use model::ModificationTag;
+use model::{DefinitionNumber, ModificationTag};
 
-use crate::process::tag_of;
+use crate::process::{number_of, tag_of};
 
 const RUNNING: &str = "RUNNING";
 
-/// What tells two endpoints of one process apart: an instance that is evacuated has two records for a while.
+/// What tells two endpoints of one process apart: an instance that is evacuated has two records for a while. During an update an
+/// index has two instances, and the one that leaves has the record of one that is evacuated.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EndpointKey {
     pub instance_guid: String,
@@ -22,6 +23,8 @@ pub struct Endpoint {
     pub index: i32,
     pub net: ActualLrpNetInfo,
     pub availability_zone: String,
+    /// What the instance was made from.
+    pub definition: DefinitionNumber,
     pub since_ns: i64,
     pub tag: ModificationTag,
 }
@@ -52,6 +55,7 @@ impl Sighting {
                 index: key.index,
                 net: lrp.actual_lrp_net_info.unwrap_or_default(),
                 availability_zone: lrp.availability_zone,
+                definition: number_of(lrp.definition_number),
                 since_ns: lrp.since,
                 tag: tag_of(lrp.modification_tag.as_ref()),
             },
@@ -74,6 +78,7 @@ impl Sighting {
                 presence: info.presence,
                 routable: info.routable,
                 availability_zone: info.availability_zone,
+                definition_number: info.definition_number,
                 ..ActualLrp::default()
             })
         };

@@ -2,13 +2,16 @@
 //!
 //! Rows are never kept: they are a pure function of the two, so that whatever order news came in, the same state has the same
 //! rows. What two routers must be told is the difference of rows before and after.
+//!
+//! During an update instances have two definitions, whose routes and ports may differ. Each instance is routed as its own
+//! definition says.
 
 use std::collections::BTreeMap;
 
 use api::models::{DesiredLrp, MetricTagValue, metric_tag_value::DynamicValue};
 use api::registry::RegistryMessage;
 use api::registry::routes::Routes;
-use model::ModificationTag;
+use model::{DefinitionNumber, ModificationTag};
 
 use crate::endpoint::{Endpoint, EndpointKey, Sighting};
 use crate::row::{Key, Kind, Row};
@@ -33,6 +36,8 @@ pub struct Desired {
     pub log_guid: String,
     pub instances: i32,
     pub routes: Routes,
+    /// The routes of instances that still have the definition before, where they differ.
+    pub previous: Option<(DefinitionNumber, Routes)>,
     pub metric_tags: BTreeMap<String, MetricTagValue>,
     pub tag: ModificationTag,
 }
@@ -41,6 +46,9 @@ impl Desired {
     pub fn of(lrp: DesiredLrp) -> Self {
         Self {
             routes: Routes::of(lrp.routes.as_ref()),
+            previous: lrp
+                .previous_routes
+                .map(|routes| (number_of(lrp.previous_definition_number), Routes::of(Some(&routes)))),
             tag: tag_of(lrp.modification_tag.as_ref()),
             process_guid: lrp.process_guid,
             domain: lrp.domain,
@@ -49,6 +57,19 @@ impl Desired {
             metric_tags: lrp.metric_tags.into_iter().collect(),
         }
     }
+}
+
+impl Desired {
+    /// The routes that lead to an instance.
+    fn routes_to(&self, endpoint: &Endpoint) -> &Routes {
+        let previous = self.previous.as_ref().filter(|(number, _)| *number == endpoint.definition);
+        previous.map_or(&self.routes, |(_, routes)| routes)
+    }
+}
+
+/// The number of the first definition is not sent.
+pub(crate) fn number_of(number: u32) -> DefinitionNumber {
+    DefinitionNumber(number).max(DefinitionNumber::FIRST)
 }
 
 /// A tag that is absent is one without an epoch, which anything may replace.
@@ -128,7 +149,8 @@ impl Process {
             let direct = endpoint.is_direct(rules.direct_instance_routes);
             for port in &endpoint.net.ports {
                 let (host, backend_port, backend_tls_port) = endpoint.reach(port, direct);
-                for route in desired.routes.tcp.iter().filter(|route| route.container_port == port.container_port) {
+                let routes = desired.routes_to(endpoint).tcp.iter();
+                for route in routes.filter(|route| route.container_port == port.container_port) {
                     mappings.push(TcpMapping {
                         router_group_guid: route.router_group_guid.clone(),
                         external_port: route.external_port,
@@ -169,7 +191,7 @@ fn http_rows(desired: &Desired, key: &EndpointKey, endpoint: &Endpoint, rules: R
         if host.is_empty() || (host_port == 0 && tls_port == 0) {
             continue;
         }
-        for route in desired.routes.http.iter().filter(|route| route.port == port.container_port) {
+        for route in desired.routes_to(endpoint).http.iter().filter(|route| route.port == port.container_port) {
             for hostname in route.hostnames.iter().filter(|hostname| !hostname.is_empty()) {
                 let message = RegistryMessage {
                     host: host.clone(),
@@ -197,7 +219,7 @@ fn http_rows(desired: &Desired, key: &EndpointKey, endpoint: &Endpoint, rules: R
 
 fn internal_rows(desired: &Desired, endpoint: &Endpoint) -> Vec<Row> {
     let host = &endpoint.net.instance_address;
-    let hostnames = desired.routes.internal.iter().map(|route| &route.hostname);
+    let hostnames = desired.routes_to(endpoint).internal.iter().map(|route| &route.hostname);
     hostnames
         .filter(|hostname| !hostname.is_empty() && !host.is_empty())
         .map(|hostname| {

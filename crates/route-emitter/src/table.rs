@@ -6,6 +6,7 @@
 //! - Nothing is unregistered that any process still has a row for, whatever else about the row changed.
 //! - Starting or ending an evacuation says nothing: the two records of an instance make one row. The evacuated instance and
 //!   its replacement are routed at the same time.
+//! - During an update an index has two instances: both are routed, each as its definition says, until its own record is gone.
 //! - **Absence is not deletion.** A listing withdraws an endpoint only by a positive statement: another record is listed for
 //!   its index (the state server has one for every index that is desired), its process has fewer instances now, or its
 //!   process is gone from a domain that is fresh. A listing without anything withdraws nothing.
@@ -43,6 +44,9 @@ pub struct Listing {
     /// The domains whose desired LRPs are complete.
     pub fresh: BTreeSet<String>,
 }
+
+/// The guids of instances by those of their processes.
+pub type Held = BTreeMap<String, BTreeSet<String>>;
 
 /// What became of a listing.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,8 +105,10 @@ impl Table {
         self.orphans.iter().map(String::as_str)
     }
 
-    pub fn process_guids(&self) -> impl Iterator<Item = &str> {
-        self.processes.keys().map(String::as_str)
+    /// Which instances of which processes are held.
+    pub fn held(&self) -> Held {
+        let instances = |process: &Process| process.endpoints.keys().map(|key| key.instance_guid.clone()).collect();
+        self.processes.iter().map(|(guid, process)| (guid.clone(), instances(process))).collect()
     }
 
     /// Takes in one event of the stream of instances. Events of other streams say nothing here.

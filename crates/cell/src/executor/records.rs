@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest;
-use model::{ActualLrpKey, DomainName, InstanceGuid, Nanos, ProcessGuid, TaskGuid};
+use model::{ActualLrpKey, DefinitionNumber, DomainName, InstanceGuid, Nanos, ProcessGuid, TaskGuid};
 use serde::{Deserialize, Serialize};
 
 use super::process::files::{read, write};
@@ -30,6 +30,9 @@ pub(crate) struct Record {
     is_routable: bool,
     internal_routes: Vec<String>,
     metric_tags: BTreeMap<String, String>,
+    /// Absent in what older cells wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    definition: Option<u32>,
     since_ns: Nanos,
     pub(crate) spec: Option<RunSpec>,
     /// Somebody asked for its end, or for its removal.
@@ -61,6 +64,7 @@ impl Record {
             is_routable: container.is_routable,
             internal_routes: container.internal_routes,
             metric_tags: container.metric_tags,
+            definition: container.definition.map(|number| number.0),
             since_ns: container.since_ns,
             spec: spec.cloned(),
             is_stopping,
@@ -91,6 +95,7 @@ impl Record {
             is_routable: this.is_routable,
             internal_routes: this.internal_routes,
             metric_tags: this.metric_tags,
+            definition: this.definition.map(DefinitionNumber),
             since_ns: this.since_ns,
         })
     }

@@ -370,6 +370,7 @@ impl Executor for SimulatedExecutor {
             is_routable: false,
             internal_routes: Vec::new(),
             metric_tags: BTreeMap::new(),
+            definition: None,
             since_ns: self.now_ns(),
         });
         inside.containers.insert(guid, Simulated { container: container.clone(), result: Bytes::new() });
@@ -429,6 +430,7 @@ impl Executor for SimulatedExecutor {
             if let Some(tags) = update.metric_tags {
                 container.metric_tags = tags;
             }
+            container.definition = update.definition.or(container.definition);
             Ok(())
         })
     }

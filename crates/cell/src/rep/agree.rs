@@ -11,17 +11,20 @@ use crate::executor::State;
 const CLAIMED: &str = "CLAIMED";
 const RUNNING: &str = "RUNNING";
 
-/// `start` is what would be said of the container once it runs.
+/// `start` is what would be said of the container once it runs. The number of its definition is said with every start, but is no
+/// reason for one: the state server has heard it when the container began to run, and takes it only from then.
 pub(super) fn agrees(record: &ActualLrp, state: State, start: &StartActualLrpRequest) -> bool {
-    let is_same_instance = record.presence() == Presence::Ordinary
-        && record.actual_lrp_key == start.actual_lrp_key
+    let is_same_instance = record.actual_lrp_key == start.actual_lrp_key
         && record.actual_lrp_instance_key == start.actual_lrp_instance_key;
     is_same_instance
-        && match state {
+        && match (record.presence(), state) {
+            // An update replaces it. Until its successor has proven itself it runs on, and nothing that is said of it counts.
+            (Presence::Evacuating, State::Running) => record.leaving && record.state == RUNNING,
+            (Presence::Evacuating | Presence::Suspect, _) => false,
             // What was not run yet must be run, and what has ended must be told.
-            State::Reserved | State::Completed => false,
-            State::Initializing | State::Created => record.state == CLAIMED,
-            State::Running => {
+            (Presence::Ordinary, State::Reserved | State::Completed) => false,
+            (Presence::Ordinary, State::Initializing | State::Created) => record.state == CLAIMED,
+            (Presence::Ordinary, State::Running) => {
                 record.state == RUNNING
                     && record.actual_lrp_net_info == start.actual_lrp_net_info
                     && record.actual_lrp_internal_routes == start.actual_lrp_internal_routes
@@ -77,6 +80,25 @@ mod tests {
             ("CRASHED", [false; 5]),
         ] {
             assert_eq!(states.map(|state| agrees(&record(name), state, &start())), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_record_of_a_container_that_leaves_agrees_while_it_runs() {
+        let states = [State::Reserved, State::Initializing, State::Created, State::Running, State::Completed];
+        for (leaving, presence, expected) in [
+            (true, Presence::Evacuating, [false, false, false, true, false]),
+            (false, Presence::Evacuating, [false; 5]),
+            (true, Presence::Suspect, [false; 5]),
+        ] {
+            let mut record = ActualLrp { leaving, ..record(RUNNING) };
+            record.set_presence(presence);
+            assert_eq!(states.map(|state| agrees(&record, state, &start())), expected, "{leaving} {presence:?}");
+            // What the state server does not take is not worth saying.
+            record.routable = Some(false);
+            assert_eq!(states.map(|state| agrees(&record, state, &start())), expected, "{leaving} {presence:?}");
+            record.actual_lrp_instance_key = None;
+            assert!(!agrees(&record, State::Running, &start()));
         }
     }
 

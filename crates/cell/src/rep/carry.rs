@@ -181,7 +181,7 @@ impl Carrier {
             metric_tags: container.metric_tags.clone(),
             routable: Some(container.is_routable),
             availability_zone: self.zone.clone(),
-            definition_number: 0,
+            definition_number: container.definition.map_or(0, |number| number.0),
         }
     }
 
@@ -243,7 +243,8 @@ impl Carrier {
     async fn try_run(&self, bbs: &Client, container: &Container) -> Result<(), NotRun> {
         let fetched = match &container.owner {
             Owner::Lrp { key, instance } => {
-                let desired = bbs.desired_lrp_by_process_guid(key.process_guid.as_str()).await;
+                let name = spec::instance_key(instance, &self.cell);
+                let desired = bbs.desired_lrp_of_instance(key.process_guid.as_str(), name).await;
                 desired.map(|desired| spec::of_lrp(desired, key, instance))
             }
             Owner::Task { guid, .. } => {

@@ -172,6 +172,7 @@ impl Network {
         let update = Update {
             internal_routes: routes.map(|routes| routes.into_iter().map(|route| route.hostname).collect()),
             metric_tags: update.metric_tags,
+            definition: None,
         };
         let guid = ContainerGuid::of_instance(&instance);
         let outcome = self.executor.update(&guid, update).await;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::cell::internal_hostnames;
 use api::models::{self, MetricTagValue, actual_lrp_net_info::PreferredAddress, metric_tag_value::DynamicValue};
 use model::desired_lrp::INTERNAL_ROUTER;
-use model::{ActualLrpKey, CellId, InstanceGuid};
+use model::{ActualLrpKey, CellId, DefinitionNumber, InstanceGuid};
 
 use crate::executor::{Container, LogConfig, RunSpec, Update};
 
@@ -18,6 +18,8 @@ pub(super) fn of_lrp(lrp: models::DesiredLrp, key: &ActualLrpKey, instance: &Ins
     let routes = lrp.routes.as_ref().and_then(|routes| routes.routes.get(INTERNAL_ROUTER));
     let internal_routes = routes.map(|routes| internal_hostnames(routes)).unwrap_or_default();
     let log = log(lrp.log_guid, lrp.log_source, index, &tags, lrp.log_rate_limit);
+    // The number of the first is not sent, and servers that know no numbers know no other.
+    let definition = DefinitionNumber(lrp.definition_number).max(DefinitionNumber::FIRST);
     let spec = RunSpec {
         env: lrp.environment_variables,
         setup: lrp.setup,
@@ -40,7 +42,7 @@ pub(super) fn of_lrp(lrp: models::DesiredLrp, key: &ActualLrpKey, instance: &Ins
         image_password: lrp.image_password,
         result_file: String::new(),
     };
-    (spec, Update { internal_routes: Some(internal_routes), metric_tags: Some(tags) })
+    (spec, Update { internal_routes: Some(internal_routes), metric_tags: Some(tags), definition: Some(definition) })
 }
 
 pub(super) fn of_task(task: models::TaskDefinition) -> (RunSpec, Update) {
@@ -68,7 +70,7 @@ pub(super) fn of_task(task: models::TaskDefinition) -> (RunSpec, Update) {
         image_password: task.image_password,
         result_file: task.result_file,
     };
-    (spec, Update { internal_routes: None, metric_tags: Some(tags) })
+    (spec, Update { metric_tags: Some(tags), ..Update::default() })
 }
 
 fn log(

@@ -26,7 +26,7 @@ fn stamp() -> Stamp {
 
 const LEGEND: &str = "\
 What each call makes of each slot. `me` calls; ann, eve and sue are other containers.
-A row is presence:state:holder:epoch#index, then @report and !crashes if it has any. Rows know report 1;
+A row is presence:state:holder:epoch#index, then @report and !crashes if it has any. `E,` is a row that leaves. Rows know report 1;
 `start+news` and `evacuate_running` bring report 2. A fresh row has the epoch `new`.
 ";
 

@@ -2,6 +2,7 @@
 
 mod history;
 mod properties;
+mod rollouts;
 
 use std::collections::BTreeMap;
 
@@ -94,6 +95,8 @@ fn info(lrp: &ActualLrp) -> ActualLrpInfo {
         presence: lrp.presence,
         routable: lrp.routable,
         availability_zone: lrp.availability_zone.clone(),
+        definition_number: lrp.definition_number,
+        leaving: lrp.leaving,
         ..ActualLrpInfo::default()
     }
 }
@@ -495,7 +498,7 @@ fn events_that_came_during_a_listing_are_applied_to_it() {
 fn on_a_cell_only_its_own_instances_count() {
     let mut table = Table::new(RULES, Some("cell-1".into()));
     check(&mut table, wanted(desired("pg", &["x.com"], 2, 0)), &expect![""]);
-    assert_eq!(table.process_guids().count(), 0, "nobody here runs it");
+    assert_eq!(table.held().len(), 0, "nobody here runs it");
     let mut elsewhere = running("pg", 1, "b");
     elsewhere.actual_lrp_instance_key.as_mut().unwrap().cell_id = "cell-2".into();
     check(&mut table, created(elsewhere.clone()), &expect![""]);
@@ -515,7 +518,7 @@ fn on_a_cell_only_its_own_instances_count() {
         - x.com 10.0.0.5:61097 a[0]
     "#]],
     );
-    assert_eq!(table.process_guids().count(), 0);
+    assert_eq!(table.held().len(), 0);
 }
 
 #[test]

@@ -69,6 +69,7 @@ impl Entry {
             is_routable: false,
             internal_routes: Vec::new(),
             metric_tags: BTreeMap::new(),
+            definition: None,
             since_ns: now_ns,
         };
         Self::new(folder, container, None, false, false)
@@ -244,6 +245,7 @@ impl Entry {
             container.internal_routes =
                 update.internal_routes.unwrap_or(std::mem::take(&mut container.internal_routes));
             container.metric_tags = update.metric_tags.unwrap_or(std::mem::take(&mut container.metric_tags));
+            container.definition = update.definition.or(container.definition);
         });
     }
 

@@ -72,6 +72,7 @@ fn container(owner: Owner, state: State, ending: Option<Ending>) -> Container {
         is_routable: true,
         internal_routes: Vec::new(),
         metric_tags: Default::default(),
+        definition: None,
         since_ns: 0,
     }
 }

@@ -115,20 +115,40 @@ pub(crate) fn slots() -> Vec<Slot> {
     slots
 }
 
+/// What a rollout makes of a slot: one container leaves, and its successor is on its way.
+fn rolling_slots() -> impl Iterator<Item = (&'static str, Slot)> {
+    use ActualState::{Claimed, Crashed, Running, Unclaimed};
+    let leaving =
+        |name| Some(Arc::new(ActualLrp { leaving: true, ..row(Presence::Evacuating, ActualState::Running, name) }));
+    let successor = |(state, name): (_, &str)| Some(Arc::new(row(Presence::Ordinary, state, name)));
+    let mine = [None, Some((Unclaimed, "")), Some((Claimed, "ann")), Some((Running, "ann")), Some((Crashed, ""))];
+    let mine = mine.map(|ordinary| {
+        let slot = Slot { ordinary: ordinary.and_then(successor), evacuating: leaving("me"), suspect: None };
+        ("my container leaves", slot)
+    });
+    let theirs = [(Unclaimed, ""), (Claimed, "me"), (Running, "me")].map(|ordinary| {
+        let slot = Slot { ordinary: successor(ordinary), evacuating: leaving("eve"), suspect: None };
+        ("the container of another leaves", slot)
+    });
+    mine.into_iter().chain(theirs)
+}
+
 /// Slots in which something other than the combination of rows matters.
 pub(crate) fn special_slots() -> Vec<(&'static str, Slot)> {
     let crashed_twice = |state| Some(Arc::new(ActualLrp { crash_count: 2, ..row(Presence::Ordinary, state, "me") }));
     let only = |ordinary| Slot { ordinary, ..Slot::default() };
     let unclaimed = || Some(Arc::new(row(Presence::Ordinary, ActualState::Unclaimed, "")));
     let claimed_suspect = |name| Some(Arc::new(row(Presence::Suspect, ActualState::Claimed, name)));
-    vec![
+    let mut slots = vec![
         ("running, crashed twice before", only(crashed_twice(ActualState::Running))),
         (
             "crashed twice before, masked by a suspect that is only claimed",
             Slot { suspect: claimed_suspect("sue"), ..only(crashed_twice(ActualState::Claimed)) },
         ),
         ("my suspect is only claimed", Slot { suspect: claimed_suspect("me"), ..only(unclaimed()) }),
-    ]
+    ];
+    slots.extend(rolling_slots());
+    slots
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -301,7 +321,7 @@ impl std::fmt::Display for Call {
     }
 }
 
-/// A row in one word: presence, state, holder, tag, and which report it keeps if it has one.
+/// A row in one word: presence (with a comma if it leaves), state, holder, tag, and which report it keeps if it has one.
 pub(crate) fn word(row: &ActualLrp) -> String {
     let presence = match row.presence {
         Presence::Ordinary => "O",
@@ -317,7 +337,8 @@ pub(crate) fn word(row: &ActualLrp) -> String {
         0 => String::new(),
         count => format!("!{count}"),
     };
-    format!("{presence}:{}:{holder}:{:?}{address}{crashes}", row.state, row.tag)
+    let leaves = if row.leaving { "," } else { "" };
+    format!("{presence}{leaves}:{}:{holder}:{:?}{address}{crashes}", row.state, row.tag)
 }
 
 pub(crate) fn words(slot: &Slot) -> String {

@@ -131,6 +131,18 @@ proptest! {
     }
 
     #[test]
+    fn replacing_an_instance_says_nothing_until_its_successor_runs(deeds in deeds(), process in 0..2_usize, index in 0..3) {
+        let mut server = Server::after(&deeds);
+        let mut table = listed(&server);
+        let from = server.events.len();
+        server.perform(&Deed::Roll { process, index });
+        for event in payloads(&server, from) {
+            prop_assert!(table.apply(event).is_empty());
+        }
+        prop_assert_eq!(taken(&mut table, server.listing(), vec![]), Changes::default());
+    }
+
+    #[test]
     fn what_a_listing_does_not_mention_stays(deeds in deeds(), process in 0..2_usize, index in 0..3) {
         let server = Server::after(&deeds);
         let mut table = listed(&server);
