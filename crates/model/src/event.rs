@@ -132,8 +132,13 @@ pub fn of_slot(before: &Slot, after: &Slot, cause: Cause) -> (Vec<GroupEvent>, V
         GroupEvent::Created(shown) | GroupEvent::Changed { after: shown, .. } if runs(shown.resolve()) => 1,
         _ => 2,
     });
+    // It takes the place of its successor, which has to be free for whoever counts by places.
+    let stays = instance
+        .iter()
+        .any(|event| matches!(event, InstanceEvent::Changed { before, after } if before.leaving && !after.leaving));
     instance.sort_by_key(|event| match event {
         InstanceEvent::Crashed { .. } => 0,
+        InstanceEvent::Removed(_) if stays => 0,
         InstanceEvent::Created(row) | InstanceEvent::Changed { after: row, .. } if runs(Some(row)) => 1,
         _ => 2,
     });
@@ -171,10 +176,10 @@ fn is_same_container(old: &ActualLrp, new: &ActualLrp) -> bool {
     is_same_row(old, new) && old.instance == new.instance
 }
 
-/// A container that changed its presence is still the same container. One that was evacuating never comes back: its row
-/// only goes.
+/// A container that changed its presence is still the same container. One that was evacuating never comes back, its row only
+/// goes; but one that was to leave may stay after all.
 fn has_moved(old: &ActualLrp, new: &ActualLrp) -> bool {
-    old.presence != Presence::Evacuating
+    (old.presence != Presence::Evacuating || old.leaving)
         && old.presence != new.presence
         && old.instance.as_ref().is_some_and(|key| new.is_held_by(key))
 }

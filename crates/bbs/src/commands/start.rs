@@ -30,8 +30,20 @@ impl Start {
         })
     }
 
+    /// A container that nobody knows, of the definition that is being replaced here: one of those runs already.
+    fn is_superseded(&self, slot: &Slot) -> bool {
+        let (Some(leaving), Some(ordinary), Some(said)) = (slot.leaving(), &slot.ordinary, self.definition) else {
+            return false;
+        };
+        let is_known = slot.rows().any(|row| row.is_held_by(&self.by));
+        said == leaving.definition && said != ordinary.definition && !is_known
+    }
+
     pub(super) fn apply(self, draft: &mut Draft) -> Result<Done, Refusal> {
         let slot = draft.board.slot(&self.key.process_guid, self.key.index);
+        if self.is_superseded(&slot) {
+            return Err(Refusal::CannotBeStarted);
+        }
         let desired = draft.desired(&self.key.process_guid);
         let number = desired.and_then(|lrp| made_from(&lrp, &slot, &self.by, self.definition));
         let mut outcome = slot.start(&self.key, &self.by, self.report, &draft.stamp())?;

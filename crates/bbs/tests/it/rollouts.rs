@@ -80,6 +80,59 @@ async fn the_new_instance_runs_before_the_old_one_goes() {
     .await;
 }
 
+/// The container that stays keeps its routes all the time.
+#[tokio::test]
+async fn what_is_taken_back_is_announced() {
+    let script = "
+        desire p 1
+        start p/0 a
+        redefine p v2
+        roll
+        start p/0 b of 2
+        cancel-update p
+        roll
+    ";
+    check(Show::Events, script, expect![[r#"
+        desire p 1: ok
+            group    desired_lrp_created p x1
+            group    actual_lrp_created p/0 UNCLAIMED
+            instance desired_lrp_created p x1
+            instance actual_lrp_instance_created p/0 UNCLAIMED
+            then auction p [0]
+        start p/0 a: ok
+            group    actual_lrp_changed p/0 UNCLAIMED -> p/0 RUNNING a@cell-a
+            instance actual_lrp_instance_changed p/0 a@cell-a: UNCLAIMED -> RUNNING
+        redefine p v2: ok
+            group    desired_lrp_changed p x1 -> p x1
+            instance desired_lrp_changed p x1 -> p x1
+        roll
+            group    desired_lrp_changed p x1 -> p x1
+            group    actual_lrp_created [- | p/0 RUNNING a@cell-a evacuating]
+            group    actual_lrp_changed p/0 RUNNING a@cell-a -> p/0 UNCLAIMED
+            instance desired_lrp_changed p x1 -> p x1
+            instance actual_lrp_instance_changed p/0 a@cell-a: RUNNING -> RUNNING evacuating
+            instance actual_lrp_instance_created p/0 UNCLAIMED
+            then auction p [0]
+        start p/0 b of 2: ok
+            group    actual_lrp_changed p/0 UNCLAIMED -> p/0 RUNNING b@cell-b
+            instance actual_lrp_instance_changed p/0 b@cell-b: UNCLAIMED -> RUNNING
+        cancel-update p: ok
+            group    desired_lrp_changed p x1 -> p x1
+            instance desired_lrp_changed p x1 -> p x1
+        roll
+            group    desired_lrp_changed p x1 -> p x1
+            group    actual_lrp_created p/0 RUNNING a@cell-a
+            group    actual_lrp_removed [- | p/0 RUNNING a@cell-a evacuating]
+            group    actual_lrp_removed p/0 RUNNING b@cell-b
+            group    desired_lrp_changed p x1 -> p x1
+            instance desired_lrp_changed p x1 -> p x1
+            instance actual_lrp_instance_removed p/0 RUNNING b@cell-b
+            instance actual_lrp_instance_changed p/0 a@cell-a: RUNNING evacuating -> RUNNING
+            instance desired_lrp_changed p x1 -> p x1
+            then stop p/0 b@cell-b
+    "#]]).await;
+}
+
 #[tokio::test]
 async fn what_crashes_is_taken_back() {
     let script = "
@@ -320,7 +373,10 @@ async fn instances_and_the_whole_app_may_change_meanwhile() {
         remove-evacuating p/0 c
         definitions p
     ";
-    check(Show::Answers, script, expect![[r#"
+    check(
+        Show::Answers,
+        script,
+        expect![[r#"
         desire p 2: ok
             then auction p [0, 1]
         start p/0 a: ok
@@ -362,7 +418,9 @@ async fn instances_and_the_whole_app_may_change_meanwhile() {
         remove p/0 d: ok
         remove-evacuating p/0 c: ResourceNotFound: the requested resource could not be found
         definitions p: none
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -432,16 +490,16 @@ async fn either_cell_may_drain() {
                 p/0 RUNNING Ordinary names 2
                 p/1 UNCLAIMED Ordinary names 2
                 p/1 RUNNING Evacuating names 1 and leaves
-            start p/1 e of 1: ok
-            start p/1 f of 2: ActualLRPCannotBeStarted: cannot start actual LRP
+            start p/1 e of 1: ActualLRPCannotBeStarted: cannot start actual LRP
+            start p/1 f of 2: ok
             evacuate-running p/1 b: keep, ok
             advance 10
             roll
+                then stop p/1 b@cell-b
             definitions p:
-                in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [1] in flight
+                in use 2 "v2"; Done 1 to 2, [] in flight
                 p/0 RUNNING Ordinary names 2
-                p/1 RUNNING Ordinary names 1
-                p/1 RUNNING Evacuating names 1 and leaves
+                p/1 RUNNING Ordinary names 2
         "#]],
     )
     .await;

@@ -106,7 +106,13 @@ impl DesiredLrp {
 
     pub fn paused(&self, now_ns: Nanos) -> Result<Self, Refusal> {
         let rollout = self.under_way()?;
-        Ok(self.with_rollout(rollout.in_phase(Phase::Paused, now_ns)))
+        if rollout.phase == Phase::Halted {
+            return Ok(self.clone());
+        }
+        let mut next = rollout.in_phase(Phase::Paused, now_ns);
+        // Whoever holds it here goes on from here.
+        next.canaries_passed |= rollout.phase == Phase::Canary;
+        Ok(self.with_rollout(next))
     }
 
     /// Goes on after a pause, after the canaries, or after a failure.
