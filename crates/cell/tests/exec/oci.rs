@@ -1,7 +1,7 @@
 //! Containers of an OCI runtime.
 //!
-//! They are tested where root runs the tests and a runtime works. Whether it does is found out here, with a bundle that no code of
-//! the cell had a part in: a cell that refuses then is at fault. Where it does not, the tests say so and what to do.
+//! They are tested where root runs the tests and a runtime works. Whether it does is found out with a bundle that no code of the
+//! cell had a part in: a cell that refuses then is at fault. Where it does not, the tests say so and what to do.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,64 +13,9 @@ use std::time::Duration;
 use api::models;
 use corkboard_cell::executor::{ContainerGuid, Executor, LocalConfig, LocalExecutor, Room, RunSpec, Sandbox, State};
 
+use rig::oci::{RUNTIMES, is_possible, rootfs};
+
 use crate::cell::{Cell, config, is_alive, is_root, reservation, serial, shell, spec, wait_for};
-
-const RUNTIMES: [&str; 2] = ["crun", "runc"];
-
-/// A root file system with a shell and a few programs of this machine.
-fn rootfs(folder: &Path) -> PathBuf {
-    let root = folder.join("rootfs");
-    for name in ["bin", "etc", "tmp", "proc", "dev", "sys"] {
-        fs::create_dir_all(root.join(name)).unwrap();
-    }
-    fs::write(root.join("etc/passwd"), "root:x:0:0::/:/bin/sh\nvcap:x:2000:2000::/home/vcap:/bin/sh\n").unwrap();
-    for name in ["sh", "sleep", "cat", "id", "ls", "touch"] {
-        let program =
-            [Path::new("/bin").join(name), Path::new("/usr/bin").join(name)].into_iter().find(|path| path.exists());
-        copy(&root, &fs::canonicalize(program.unwrap()).unwrap(), &Path::new("/bin").join(name));
-    }
-    root
-}
-
-fn copy(root: &Path, program: &Path, to: &Path) {
-    fs::copy(program, root.join(to.strip_prefix("/").unwrap())).unwrap();
-    let output = Command::new("ldd").arg(program).output().unwrap();
-    for word in String::from_utf8_lossy(&output.stdout).split_whitespace().filter(|word| word.starts_with('/')) {
-        let inside = root.join(word.strip_prefix('/').unwrap());
-        fs::create_dir_all(inside.parent().unwrap()).unwrap();
-        fs::copy(word, inside).unwrap();
-    }
-}
-
-/// Whether containers can be run here, with limits.
-fn is_possible() -> bool {
-    let folder = tempfile::tempdir().unwrap();
-    rootfs(folder.path());
-    let name = format!("corkboard-test-{}", std::process::id());
-    let bundle = serde_json::json!({
-        "ociVersion": "1.0.2",
-        "process": { "user": { "uid": 0, "gid": 0 }, "args": ["/bin/sh", "-c", "echo it works"], "cwd": "/" },
-        "root": { "path": "rootfs" },
-        "mounts": [{ "destination": "/proc", "type": "proc", "source": "proc" }],
-        "linux": {
-            "cgroupsPath": format!("/{name}"),
-            "namespaces": [{ "type": "pid" }, { "type": "ipc" }, { "type": "uts" }, { "type": "mount" }],
-            "resources": { "memory": { "limit": 64 << 20 }, "pids": { "limit": 64 } },
-        },
-    });
-    fs::write(folder.path().join("config.json"), bundle.to_string()).unwrap();
-    let works = |runtime: &&str| {
-        let mut command = Command::new(runtime);
-        command.arg("--root").arg(folder.path().join("state"));
-        let output = command.args(["run", "--bundle"]).arg(folder.path()).arg(&name).output();
-        output.is_ok_and(|output| output.stdout == b"it works\n")
-    };
-    let is_possible = is_root() && RUNTIMES.iter().any(works);
-    if !is_possible {
-        eprintln!("SKIPPED: containers need root and a runtime that works here; as root: apt-get install -y runc");
-    }
-    is_possible
-}
 
 fn sandboxed(folder: &Path) -> impl Fn(&mut LocalConfig) + use<> {
     let stacks = BTreeMap::from([("cflinuxfs4".to_owned(), folder.join("rootfs"))]);
@@ -84,7 +29,7 @@ fn able_with(change: impl FnOnce(&mut LocalConfig)) -> Option<Cell> {
         return None;
     }
     let folder = tempfile::tempdir().unwrap();
-    rootfs(folder.path());
+    rootfs(folder.path(), &[]);
     let sandboxed = sandboxed(folder.path());
     let cell = Cell::open(folder, |config| {
         sandboxed(config);
@@ -118,24 +63,12 @@ async fn lines(cell: &Cell, guid: &ContainerGuid, wanted: &[&str]) {
     }
 }
 
-/// Ids, for this machine, of processes in control groups of a container.
 fn processes(guid: &ContainerGuid) -> Vec<String> {
-    let name = format!("-{}+", guid.as_str());
-    let all = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let inside = |pid: &String| {
-        fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|text| text.contains(&name)) && is_alive(pid)
-    };
-    all.filter(|name| name.parse::<u32>().is_ok()).filter(inside).collect()
+    rig::oci::processes(guid.as_str())
 }
 
-/// Folders of control groups of a container.
 fn groups(guid: &ContainerGuid) -> Vec<PathBuf> {
-    let name = format!("-{}+", guid.as_str());
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    let roots = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let roots = roots.filter(|fields| fields[2].starts_with("cgroup")).map(|fields| PathBuf::from(fields[1]));
-    let below = |root: PathBuf| fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
-    roots.flat_map(below).filter(|path| path.display().to_string().contains(&name)).collect()
+    rig::oci::groups(guid.as_str())
 }
 
 /// Nothing of a container is left, anywhere.
@@ -145,8 +78,7 @@ fn check_nothing_left(cell: &Cell, guid: &ContainerGuid) {
     assert_eq!(groups(guid), [Path::new(""); 0]);
     let count = |path: PathBuf| fs::read_dir(path).map_or(0, Iterator::count);
     assert_eq!((count(folder.join("oci")), count(folder.join("containers"))), (0, 0));
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    assert!(!mounts.contains(&folder.display().to_string()), "{mounts}");
+    assert_eq!(rig::oci::mounts(&folder), [""; 0]);
     assert!(!folder.join("oci.probe").exists());
 }
 
@@ -158,7 +90,7 @@ async fn check_removed(cell: &mut Cell, guid: &ContainerGuid) {
 #[tokio::test]
 async fn a_machine_without_a_runtime_says_so() {
     let folder = tempfile::tempdir().unwrap();
-    let stacks = BTreeMap::from([("cflinuxfs4".to_owned(), rootfs(folder.path()))]);
+    let stacks = BTreeMap::from([("cflinuxfs4".to_owned(), rootfs(folder.path(), &[]))]);
     let runtimes = vec!["no-such-runtime".to_owned()];
     let mut cell = Cell::open(folder, |config| config.sandbox = Sandbox::Oci { stacks, runtimes });
     let why = cell.executor.health().unwrap_err();
@@ -319,7 +251,7 @@ async fn a_cell_that_is_killed_finds_its_containers() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    rootfs(folder.path());
+    rootfs(folder.path(), &[]);
     let names = ["goes-on", "is-deleted"].map(unique);
     let mut victim = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "oci::victim", "--nocapture"])
