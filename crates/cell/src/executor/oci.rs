@@ -89,30 +89,13 @@ impl Oci {
     /// Lays the overlay of a container over its stack.
     pub(crate) fn make(&self, folder: &Path, rootfs: &str) -> io::Result<()> {
         let stack = self.stack(rootfs).map_err(io::Error::other)?;
-        let root = folder.join("root");
-        if is_mounted(&root)? {
-            return Ok(());
-        }
-        let [upper, work] = ["upper", "work"].map(|name| folder.join(name));
-        for folder in [&root, &upper, &work] {
-            fs::create_dir_all(folder)?;
-        }
-        let part =
-            |path: &Path| path.display().to_string().replace('\\', "\\\\").replace(',', "\\,").replace(':', "\\:");
-        let options = format!("lowerdir={},upperdir={},workdir={}", part(stack), part(&upper), part(&work));
-        let options = CString::new(options).map_err(io::Error::other)?;
-        rustix::mount::mount("overlay", &root, "overlay", MountFlags::NODEV, options.as_c_str())?;
-        Ok(())
+        lay(folder, stack)
     }
 
     /// Takes a container apart, up to its files.
     pub(crate) fn unmake(&self, folder: &Path) -> io::Result<()> {
         self.clear(folder)?;
-        let root = folder.join("root");
-        while is_mounted(&root)? {
-            rustix::mount::unmount(&root, UnmountFlags::DETACH)?;
-        }
-        Ok(())
+        lift(folder)
     }
 
     /// Removes what the runtime still knows of a container, with its processes and control groups. Shims have done so, unless
@@ -298,37 +281,40 @@ fn choose(
     Err(format!("no OCI runtime works on this machine ({said}); install crun or runc, or use plain processes"))
 }
 
-/// Runs a container in an empty root file system, with limits, up to the program that is not there.
+/// Runs a container over an empty root file system, with limits, up to the program that is not there.
 fn probe(runtime: &str, state: &Path, group: &str) -> Result<(), String> {
     // Not inside the state: a folder there with the name of a container is that container to the runtime.
     let bundle = state.with_extension(PROBE);
-    let failed = |error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound => "it is not installed".to_owned(),
-        _ => error.to_string(),
+    let outcome = write_probe(&bundle, &format!("{group}{PROBE}")).and_then(|()| {
+        // A cell that was killed may have left its own.
+        let delete = || ask(runtime, state, &["delete", "--force", PROBE]);
+        delete()?;
+        let output = ask(runtime, state, &["run", "--bundle", &bundle.display().to_string(), PROBE])?;
+        delete()?;
+        Ok(complaint(&output))
+    });
+    let removed = lift(&bundle).and_then(|()| fs::remove_dir_all(&bundle));
+    let said = match outcome.and_then(|said| removed.map(|()| said)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err("it is not installed".to_owned()),
+        Err(error) => return Err(error.to_string()),
+        Ok(said) => said,
     };
-    let written = write_probe(&bundle, &format!("{group}{PROBE}"));
-    written.map_err(|error| format!("{} cannot be written: {error}", bundle.display()))?;
-    // A cell that was killed may have left its own.
-    let delete = || ask(runtime, state, &["delete", "--force", PROBE]).map_err(failed);
-    delete()?;
-    let output = ask(runtime, state, &["run", "--bundle", &bundle.display().to_string(), PROBE]).map_err(failed)?;
-    delete()?;
-    let _ = fs::remove_dir_all(&bundle);
-    let said = complaint(&output);
     let missed = said.contains(PROBE_PROGRAM)
         && ["no such file", "not found"].iter().any(|what| said.to_lowercase().contains(what));
     if missed { Ok(()) } else { Err(said) }
 }
 
 fn write_probe(bundle: &Path, group: &str) -> io::Result<()> {
-    let root = bundle.join("rootfs");
-    fs::create_dir_all(&root)?;
+    let failed = |error: io::Error| {
+        let shown = bundle.display();
+        io::Error::other(format!("an overlay cannot be laid in {shown} ({error}); is it on ext4, xfs or the like?"))
+    };
+    let stack = bundle.join("stack");
+    fs::create_dir_all(&stack).and_then(|()| lay(bundle, &stack)).map_err(failed)?;
     let action = models::RunAction { path: PROBE_PROGRAM.to_owned(), ..models::RunAction::default() };
     let inside = Inside { dir: "/", env: vec![("PATH".to_owned(), PATH.to_owned())], owner: None, nofile: None };
     let limits = resources(PROBE_MEMORY_MB, PROBE_PIDS, PROBE_CPU_WEIGHT);
-    let mut config = config(&root, &process(&action, &inside, false), &limits, group);
-    // Binding names of the network would need files to bind them to.
-    config["mounts"] = json!([{ "destination": "/proc", "type": "proc", "source": "proc" }]);
+    let config = config(&bundle.join("root"), &process(&action, &inside, false), &limits, group);
     super::process::files::write(&bundle.join("config.json"), &config)
 }
 
@@ -340,6 +326,30 @@ fn ask(runtime: &str, state: &Path, words: &[&str]) -> io::Result<Output> {
 fn complaint(output: &Output) -> String {
     let said = runtime::message(&String::from_utf8_lossy(&output.stderr));
     said.unwrap_or_else(|| format!("it ended with {} and said nothing", output.status))
+}
+
+/// Lays an overlay over a stack, as `root` in this folder. Laying it again does no harm.
+fn lay(folder: &Path, stack: &Path) -> io::Result<()> {
+    let root = folder.join("root");
+    if is_mounted(&root)? {
+        return Ok(());
+    }
+    let [upper, work] = ["upper", "work"].map(|name| folder.join(name));
+    for folder in [&root, &upper, &work] {
+        fs::create_dir_all(folder)?;
+    }
+    let part = |path: &Path| path.display().to_string().replace('\\', "\\\\").replace(',', "\\,").replace(':', "\\:");
+    let options = format!("lowerdir={},upperdir={},workdir={}", part(stack), part(&upper), part(&work));
+    let options = CString::new(options).map_err(io::Error::other)?;
+    Ok(rustix::mount::mount("overlay", &root, "overlay", MountFlags::NODEV, options.as_c_str())?)
+}
+
+fn lift(folder: &Path) -> io::Result<()> {
+    let root = folder.join("root");
+    while is_mounted(&root)? {
+        rustix::mount::unmount(&root, UnmountFlags::DETACH)?;
+    }
+    Ok(())
 }
 
 fn is_mounted(path: &Path) -> io::Result<bool> {

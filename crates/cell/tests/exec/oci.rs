@@ -91,11 +91,12 @@ async fn check_removed(cell: &mut Cell, guid: &ContainerGuid) {
 async fn a_machine_without_a_runtime_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let stacks = BTreeMap::from([("cflinuxfs4".to_owned(), rootfs(folder.path(), &[]))]);
-    let runtimes = vec!["no-such-runtime".to_owned()];
+    let runtimes = ["no-such-runtime", "true"].map(ToOwned::to_owned).to_vec();
     let mut cell = Cell::open(folder, |config| config.sandbox = Sandbox::Oci { stacks, runtimes });
     let why = cell.executor.health().unwrap_err();
     let expected = if is_root() {
-        "no OCI runtime works on this machine (no-such-runtime: it is not installed); install crun or runc"
+        "no OCI runtime works on this machine (no-such-runtime: it is not installed; true: it ended with exit status: 0 \
+         and said nothing); install crun or runc"
     } else {
         "need root"
     };
@@ -110,7 +111,7 @@ async fn containers_have_a_file_system_and_processes_of_their_own() {
     let Some(mut cell) = able() else { return };
     let mut action = shell(
         "echo pid $$; id -u; ls /; echo kept > /home/file; echo err >&2; echo $WORD $PORT_8080; cat /proc/sys/kernel/hostname; \
-         cat /tmp/setup; echo > /dev/shm/mark; trap 'exit 9' TERM; while [ ! -f /home/end ]; do sleep 0.05; done; exit 4",
+         cat /tmp/setup; cat /proc/self/status; echo > /dev/shm/mark; while [ ! -f /home/end ]; do sleep 0.05; done; exit 4",
     );
     let run = action.run_action.as_mut().unwrap();
     (run.user, run.dir) = ("vcap".to_owned(), "/home".to_owned());
@@ -125,7 +126,17 @@ async fn containers_have_a_file_system_and_processes_of_their_own() {
     lines(
         &cell,
         &guid,
-        &["OUT pid 1", "OUT 2000", "OUT proc", "ERR err", &told, "OUT cell", "OUT first", "OUT second"],
+        &[
+            "OUT pid 1",
+            "OUT 2000",
+            "OUT proc",
+            "ERR err",
+            &told,
+            "OUT cell",
+            "OUT first",
+            "OUT second",
+            "OUT CapEff:\t0000000000000000",
+        ],
     )
     .await;
     assert!(!cell.folder.path().join("rootfs/home").exists());
