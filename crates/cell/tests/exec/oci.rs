@@ -75,7 +75,7 @@ fn groups(guid: &ContainerGuid) -> Vec<PathBuf> {
 fn check_nothing_left(cell: &Cell, guid: &ContainerGuid) {
     let folder = cell.folder.path().join("cell");
     assert_eq!(processes(guid), [""; 0]);
-    assert_eq!(groups(guid), [Path::new(""); 0]);
+    assert_eq!(groups(guid), Vec::<PathBuf>::new());
     let count = |path: PathBuf| fs::read_dir(path).map_or(0, Iterator::count);
     assert_eq!((count(folder.join("oci")), count(folder.join("containers"))), (0, 0));
     assert_eq!(rig::oci::mounts(&folder), [""; 0]);
@@ -247,7 +247,7 @@ async fn a_shim_that_is_killed_leaves_no_container() {
     let ending = cell.end(&guid).await;
     assert!(ending.starts_with("failed the process is gone and nobody knows how it ended"), "{ending}");
     assert_eq!(processes(&guid), [""; 0]);
-    assert_eq!(groups(&guid), [Path::new(""); 0]);
+    assert_eq!(groups(&guid), Vec::<PathBuf>::new());
     check_removed(&mut cell, &guid).await;
 }
 
