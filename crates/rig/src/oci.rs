@@ -50,7 +50,7 @@ fn copy(root: &Path, program: &Path, to: &Path) {
 pub fn is_possible() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     rootfs(folder.path(), &[]);
-    let name = format!("corkboard-test-{}", std::process::id());
+    let name = format!("corkboard-test{}", folder.path().file_name().unwrap_or_default().display());
     let bundle = json!({
         "ociVersion": "1.0.2",
         "process": { "user": { "uid": 0, "gid": 0 }, "args": ["/bin/sh", "-c", "echo it works"], "cwd": "/" },
