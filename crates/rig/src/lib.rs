@@ -9,6 +9,7 @@ pub mod history;
 pub mod load;
 pub mod nats;
 pub mod netns;
+pub mod oci;
 pub mod pki;
 mod port;
 pub mod proxy;

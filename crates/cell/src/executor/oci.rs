@@ -1,7 +1,7 @@
 //! Containers of an OCI runtime such as `crun` or `runc`.
 //!
-//! The runtime is asked for as little as possible: to run one process in a root file system, to run another beside it, and to
-//! remove what is left. The root file system of a stack is never written to; each container has an overlay above it. Each
+//! The runtime is asked for as little as possible: to make one process in a root file system, to start it, to start another
+//! beside it, and to remove what is left; in between it does not run. The root file system of a stack is never written to; each container has an overlay above it. Each
 //! process of an action is a container of the runtime of its own, with namespaces of its own for processes, mounts and names, in
 //! the same files; looks that a monitor takes join the namespaces of the app. The network is the host's (see [`super::local`]).
 //!
@@ -13,7 +13,7 @@ use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use api::models;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -21,11 +21,16 @@ use serde_json::{Value, json};
 
 use super::actions::Step;
 use super::local::Place;
-use super::process::Launch;
+use super::process::{Launch, Made, runtime};
 use super::records::{cell_name, folder_name};
 
 /// A program that is in no root file system. A runtime that gets as far as missing it can run containers.
 const PROBE_PROGRAM: &str = "/no-such-program-for-a-probe";
+const PROBE: &str = "probe";
+/// Enough for any runtime; what matters is that limits can be set.
+const PROBE_MEMORY_MB: i32 = 64;
+const PROBE_PIDS: i32 = 64;
+const PROBE_CPU_WEIGHT: u32 = 100;
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -51,7 +56,7 @@ pub(crate) struct Oci {
     stacks: BTreeMap<String, PathBuf>,
     /// Where the runtime keeps what it knows.
     state: PathBuf,
-    /// The control group of everything that this cell runs.
+    /// How the names of control groups of this cell begin. They lie side by side, so that the runtime removes all it made.
     group: String,
     /// The program, or why there is none.
     runtime: Result<String, String>,
@@ -68,12 +73,13 @@ pub(crate) struct Inside<'a> {
 impl Oci {
     pub(crate) fn new(stacks: BTreeMap<String, PathBuf>, runtimes: &[String], root: &Path, is_root: bool) -> Self {
         let state = root.join("oci");
-        let runtime = choose(&stacks, runtimes, &state, is_root);
+        let group = format!("/corkboard-{}-", cell_name(root));
+        let runtime = choose(&stacks, runtimes, &state, &group, is_root);
         match &runtime {
             Ok(program) => tracing::info!(program, "containers are run by this runtime"),
             Err(why) => tracing::error!(why, "containers cannot be run"),
         }
-        Self { stacks, state, group: format!("/corkboard/{}", cell_name(root)), runtime }
+        Self { stacks, state, group, runtime }
     }
 
     pub(crate) fn health(&self) -> Result<(), String> {
@@ -83,25 +89,37 @@ impl Oci {
     /// Lays the overlay of a container over its stack.
     pub(crate) fn make(&self, folder: &Path, rootfs: &str) -> io::Result<()> {
         let stack = self.stack(rootfs).map_err(io::Error::other)?;
-        let root = folder.join("root");
-        if is_mounted(&root)? {
-            return Ok(());
+        lay(folder, stack)
+    }
+
+    /// Takes a container apart, up to its files.
+    pub(crate) fn unmake(&self, folder: &Path) -> io::Result<()> {
+        self.clear(folder)?;
+        lift(folder)
+    }
+
+    /// Removes what the runtime still knows of a container, with its processes and control groups. Shims have done so, unless
+    /// they were killed.
+    pub(crate) fn clear(&self, folder: &Path) -> io::Result<()> {
+        let prefix = id(&folder.file_name().unwrap_or_default().to_string_lossy(), "");
+        let known = match fs::read_dir(&self.state) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            known => known?,
+        };
+        for entry in known {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            if name.starts_with(&prefix) {
+                self.remove(&name)?;
+            }
         }
-        let [upper, work] = ["upper", "work"].map(|name| folder.join(name));
-        for folder in [&root, &upper, &work] {
-            fs::create_dir_all(folder)?;
-        }
-        let part =
-            |path: &Path| path.display().to_string().replace('\\', "\\\\").replace(',', "\\,").replace(':', "\\:");
-        let options = format!("lowerdir={},upperdir={},workdir={}", part(stack), part(&upper), part(&work));
-        let options = CString::new(options).map_err(io::Error::other)?;
-        rustix::mount::mount("overlay", &root, "overlay", MountFlags::NODEV, options.as_c_str())?;
         Ok(())
     }
 
-    pub(crate) fn unmake(&self, root: &Path) -> io::Result<()> {
-        match is_mounted(root)? {
-            true => Ok(rustix::mount::unmount(root, UnmountFlags::DETACH)?),
+    fn remove(&self, id: &str) -> io::Result<()> {
+        let runtime = self.runtime.as_ref().map_err(|why| io::Error::other(why.clone()))?;
+        let output = ask(runtime, &self.state, &["delete", "--force", id])?;
+        match self.state.join(id).exists() {
+            true => Err(io::Error::other(format!("{runtime} does not remove {id}: {}", complaint(&output)))),
             false => Ok(()),
         }
     }
@@ -121,26 +139,35 @@ impl Oci {
         joins: Option<&Step>,
     ) -> Result<Launch, String> {
         let runtime = self.runtime.clone()?;
-        let id = |step: &Step| format!("{}-{step}", folder_name(&place.container.guid));
+        let id = |step: &Step| id(&folder_name(&place.container.guid), step.as_str());
         let process = process(action, inside, place.spec.privileged);
         let base = vec![runtime, "--root".to_owned(), self.state.display().to_string()];
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<String>>();
         let failed = |error: io::Error| format!("the bundle cannot be written: {error}");
         let folder = place.files.folder();
         fs::create_dir_all(folder).map_err(failed)?;
+        let was_cut_short = self.state.join(id(step)).exists() && !place.files.was_started();
+        if was_cut_short && place.files.lock().is_ok() {
+            self.remove(&id(step)).map_err(|error| error.to_string())?;
+        }
+        let pid_file = folder.join("pid");
+        let pid_path = pid_file.display().to_string();
         let write = |name: &str, value: &Value| {
             let path = folder.join(name);
             super::process::files::write(&path, value).map(|()| path.display().to_string())
         };
-        let (command, afterwards) = match joins {
+        let (command, start, afterwards) = match joins {
             Some(joined) => {
                 let path = write("process.json", &process).map_err(failed)?;
-                (words(&["exec", "--process", &path, &id(joined)]), Vec::new())
+                let run = ["exec", "--detach", "--pid-file", &pid_path, "--process", &path, &id(joined)];
+                (words(&run), Vec::new(), Vec::new())
             }
             None => {
-                write("config.json", &bundle(place, step, &process, &self.group)).map_err(failed)?;
-                let run = words(&["run", "--bundle", &folder.display().to_string(), &id(step)]);
-                (run, [base.clone(), words(&["delete", "--force", &id(step)])].concat())
+                let group = format!("{}{}", self.group, id(step));
+                write("config.json", &bundle(place, &process, &group)).map_err(failed)?;
+                let make = ["create", "--bundle", &folder.display().to_string(), "--pid-file", &pid_path, &id(step)];
+                let [start, delete] = [words(&["start", &id(step)]), words(&["delete", "--force", &id(step)])];
+                (words(&make), [base.clone(), start].concat(), [base.clone(), delete].concat())
             }
         };
         Ok(Launch {
@@ -151,8 +178,14 @@ impl Oci {
             nofile: None,
             groups: Vec::new(),
             afterwards,
+            made: Some(Made { pid_file, start }),
         })
     }
+}
+
+/// What the runtime calls a container. No name of a container or step has this sign in it, so that none begins like another.
+fn id(container: &str, step: &str) -> String {
+    format!("{container}+{step}")
 }
 
 fn process(action: &models::RunAction, inside: &Inside<'_>, is_privileged: bool) -> Value {
@@ -173,22 +206,26 @@ fn process(action: &models::RunAction, inside: &Inside<'_>, is_privileged: bool)
 }
 
 /// The `config.json` of a bundle.
-fn bundle(place: &Place<'_>, step: &Step, process: &Value, group: &str) -> Value {
-    let room = place.container.reservation.room;
+fn bundle(place: &Place<'_>, process: &Value, group: &str) -> Value {
+    let reservation = &place.container.reservation;
+    let resources = resources(reservation.room.memory_mb, reservation.max_pids, place.spec.cpu_weight);
+    config(place.root.path(), process, &resources, group)
+}
+
+/// Zero: no limit.
+fn resources(memory_mb: i32, max_pids: i32, cpu_weight: u32) -> Value {
     let mut resources = json!({ "devices": [{ "allow": false, "access": "rwm" }] });
-    if room.memory_mb > 0 {
-        let limit = i64::from(room.memory_mb) * MB_BYTES;
-        resources["memory"] = json!({ "limit": limit });
+    if memory_mb > 0 {
+        resources["memory"] = json!({ "limit": i64::from(memory_mb) * MB_BYTES });
     }
-    if place.container.reservation.max_pids > 0 {
-        resources["pids"] = json!({ "limit": place.container.reservation.max_pids });
+    if max_pids > 0 {
+        resources["pids"] = json!({ "limit": max_pids });
     }
-    if place.spec.cpu_weight > 0 {
+    if cpu_weight > 0 {
         // As Diego: a weight of 100 is the share that everybody has by default.
-        resources["cpu"] = json!({ "shares": (u64::from(place.spec.cpu_weight) * 1024 / 100).max(2) });
+        resources["cpu"] = json!({ "shares": (u64::from(cpu_weight) * 1024 / 100).max(2) });
     }
-    let group = format!("{group}/{}/{step}", folder_name(&place.container.guid));
-    config(place.root.path(), process, &resources, &group)
+    resources
 }
 
 fn config(root: &Path, process: &Value, resources: &Value, group: &str) -> Value {
@@ -224,6 +261,7 @@ fn choose(
     stacks: &BTreeMap<String, PathBuf>,
     runtimes: &[String],
     state: &Path,
+    group: &str,
     is_root: bool,
 ) -> Result<String, String> {
     if !is_root {
@@ -234,7 +272,7 @@ fn choose(
     }
     let mut said = Vec::new();
     for runtime in runtimes {
-        match probe(runtime, state) {
+        match probe(runtime, state, group) {
             Ok(()) => return Ok(runtime.clone()),
             Err(why) => said.push(format!("{runtime}: {why}")),
         }
@@ -243,27 +281,75 @@ fn choose(
     Err(format!("no OCI runtime works on this machine ({said}); install crun or runc, or use plain processes"))
 }
 
-/// Runs a container in an empty root file system, up to the program that is not there.
-fn probe(runtime: &str, state: &Path) -> Result<(), String> {
-    let bundle = state.join("probe");
-    let failed = |error: io::Error| error.to_string();
-    fs::create_dir_all(bundle.join("rootfs")).map_err(failed)?;
-    let action = models::RunAction { path: PROBE_PROGRAM.to_owned(), ..models::RunAction::default() };
-    let inside = Inside { dir: "/", env: vec![("PATH".to_owned(), PATH.to_owned())], owner: None, nofile: None };
-    let mut config = config(&bundle.join("rootfs"), &process(&action, &inside, false), &json!({}), "/corkboard/probe");
-    // Binding names of the network would need files to bind them to.
-    config["mounts"] = json!([{ "destination": "/proc", "type": "proc", "source": "proc" }]);
-    super::process::files::write(&bundle.join("config.json"), &config).map_err(failed)?;
-    let ask = |words: &[&str]| {
-        let mut command = Command::new(runtime);
-        command.env("PATH", PATH).arg("--root").arg(state).args(words).stdin(Stdio::null()).output()
+/// Runs a container over an empty root file system, with limits, up to the program that is not there.
+fn probe(runtime: &str, state: &Path, group: &str) -> Result<(), String> {
+    // Not inside the state: a folder there with the name of a container is that container to the runtime.
+    let bundle = state.with_extension(PROBE);
+    let outcome = write_probe(&bundle, &format!("{group}{PROBE}")).and_then(|()| {
+        // A cell that was killed may have left its own.
+        let delete = || ask(runtime, state, &["delete", "--force", PROBE]);
+        delete()?;
+        let output = ask(runtime, state, &["run", "--bundle", &bundle.display().to_string(), PROBE])?;
+        delete()?;
+        Ok(complaint(&output))
+    });
+    let removed = lift(&bundle).and_then(|()| fs::remove_dir_all(&bundle));
+    let said = match outcome.and_then(|said| removed.map(|()| said)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err("it is not installed".to_owned()),
+        Err(error) => return Err(error.to_string()),
+        Ok(said) => said,
     };
-    let output = ask(&["run", "--bundle", &bundle.display().to_string(), "probe"]).map_err(failed)?;
-    let _ = ask(&["delete", "--force", "probe"]);
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     let missed = said.contains(PROBE_PROGRAM)
         && ["no such file", "not found"].iter().any(|what| said.to_lowercase().contains(what));
     if missed { Ok(()) } else { Err(said) }
+}
+
+fn write_probe(bundle: &Path, group: &str) -> io::Result<()> {
+    let failed = |error: io::Error| {
+        let shown = bundle.display();
+        io::Error::other(format!("an overlay cannot be laid in {shown} ({error}); is it on ext4, xfs or the like?"))
+    };
+    let stack = bundle.join("stack");
+    fs::create_dir_all(&stack).and_then(|()| lay(bundle, &stack)).map_err(failed)?;
+    let action = models::RunAction { path: PROBE_PROGRAM.to_owned(), ..models::RunAction::default() };
+    let inside = Inside { dir: "/", env: vec![("PATH".to_owned(), PATH.to_owned())], owner: None, nofile: None };
+    let limits = resources(PROBE_MEMORY_MB, PROBE_PIDS, PROBE_CPU_WEIGHT);
+    let config = config(&bundle.join("root"), &process(&action, &inside, false), &limits, group);
+    super::process::files::write(&bundle.join("config.json"), &config)
+}
+
+fn ask(runtime: &str, state: &Path, words: &[&str]) -> io::Result<Output> {
+    let mut command = Command::new(runtime);
+    command.env("PATH", PATH).arg("--root").arg(state).args(words).stdin(Stdio::null()).output()
+}
+
+fn complaint(output: &Output) -> String {
+    let said = runtime::message(&String::from_utf8_lossy(&output.stderr));
+    said.unwrap_or_else(|| format!("it ended with {} and said nothing", output.status))
+}
+
+/// Lays an overlay over a stack, as `root` in this folder. Laying it again does no harm.
+fn lay(folder: &Path, stack: &Path) -> io::Result<()> {
+    let root = folder.join("root");
+    if is_mounted(&root)? {
+        return Ok(());
+    }
+    let [upper, work] = ["upper", "work"].map(|name| folder.join(name));
+    for folder in [&root, &upper, &work] {
+        fs::create_dir_all(folder)?;
+    }
+    let part = |path: &Path| path.display().to_string().replace('\\', "\\\\").replace(',', "\\,").replace(':', "\\:");
+    let options = format!("lowerdir={},upperdir={},workdir={}", part(stack), part(&upper), part(&work));
+    let options = CString::new(options).map_err(io::Error::other)?;
+    Ok(rustix::mount::mount("overlay", &root, "overlay", MountFlags::NODEV, options.as_c_str())?)
+}
+
+fn lift(folder: &Path) -> io::Result<()> {
+    let root = folder.join("root");
+    while is_mounted(&root)? {
+        rustix::mount::unmount(&root, UnmountFlags::DETACH)?;
+    }
+    Ok(())
 }
 
 fn is_mounted(path: &Path) -> io::Result<bool> {

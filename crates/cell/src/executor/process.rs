@@ -15,6 +15,7 @@ pub(crate) mod cgroup;
 pub(crate) mod files;
 pub(crate) mod proc;
 mod running;
+pub(crate) mod runtime;
 pub(crate) mod shim;
 mod tail;
 
@@ -26,7 +27,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
-pub(crate) use files::{Launch, StepFiles};
+pub(crate) use files::{Launch, Made, StepFiles};
 pub(crate) use running::{Guarded, Running, end_tree};
 
 use super::logs::Output;

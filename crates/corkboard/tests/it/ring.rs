@@ -6,4 +6,5 @@ mod auctioneers;
 mod cells;
 mod configs;
 mod daemon;
+mod oci;
 mod world;

@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::num::NonZeroU16;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
@@ -13,8 +14,9 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Termios, Winsize, tcgetattr, tcsetwinsize};
 
 const COLUMNS: u16 = 80;
-/// A program that shows nothing for so long never will.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
+const ROWS: u16 = 24;
+/// What is not shown for so long never will be, whatever else is.
+const PATIENCE: Duration = Duration::from_secs(60);
 const CHUNKS_QUEUED_MAX: usize = 64;
 
 pub(crate) struct Terminal {
@@ -24,6 +26,7 @@ pub(crate) struct Terminal {
     shown: Vec<u8>,
     /// How much of it was waited for already.
     met: usize,
+    screen: vt100::Parser,
 }
 
 impl Terminal {
@@ -31,7 +34,7 @@ impl Terminal {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
-        tcsetwinsize(&master, size(24, COLUMNS)).unwrap();
+        tcsetwinsize(&master, size(ROWS, COLUMNS)).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap();
         let side = || -> Stdio {
             let side: OwnedFd = rustix::fs::open(&*name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
@@ -42,27 +45,28 @@ impl Terminal {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let master = File::from(master);
         let output = chunks(master.try_clone().unwrap());
-        Self { master, child, output, shown: Vec::new(), met: 0 }
+        let screen = vt100::Parser::new(there(ROWS), there(COLUMNS), 0);
+        Self { master, child, output, shown: Vec::new(), met: 0, screen }
     }
 
     /// Waits until `text` is shown, then types a line.
     pub(crate) fn answer(&mut self, text: &str, line: &str) {
-        while !String::from_utf8_lossy(&self.shown).contains(text) {
-            assert!(self.read(), "{text:?} never came; shown was:\n{}", String::from_utf8_lossy(&self.shown));
-        }
+        self.wait(text, |terminal| terminal.shown().contains(text).then_some(()));
         self.master.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
     /// Waits until `text` is shown after whatever was waited for before.
     pub(crate) fn meet(&mut self, text: &str) {
-        loop {
-            let rest = &self.shown[self.met..];
-            if let Some(at) = rest.windows(text.len()).position(|window| window == text.as_bytes()) {
-                self.met += at + text.len();
-                return;
-            }
-            assert!(self.read(), "{text:?} never came; shown was:\n{}", String::from_utf8_lossy(&self.shown));
-        }
+        self.met = self.wait(text, |terminal| {
+            let rest = &terminal.shown[terminal.met..];
+            let at = rest.windows(text.len()).position(|window| window == text.as_bytes())?;
+            Some(terminal.met + at + text.len())
+        });
+    }
+
+    /// Waits until `text` stands on the screen, whenever and in which order its lines were drawn.
+    pub(crate) fn see(&mut self, text: &str) {
+        self.wait(text, |terminal| terminal.screen.screen().contents().contains(text).then_some(()));
     }
 
     /// Types something, with no end of line after it.
@@ -73,6 +77,7 @@ impl Terminal {
     /// As a window does that is dragged.
     pub(crate) fn resize(&mut self, rows: u16, columns: u16) {
         tcsetwinsize(&self.master, size(rows, columns)).unwrap();
+        self.screen.screen_mut().set_size(there(rows), there(columns));
         // The kernel tells only processes that the terminal controls.
         self.signal(Signal::WINCH);
     }
@@ -103,16 +108,32 @@ impl Terminal {
         (String::from_utf8(self.shown).unwrap().replace("\r\n", "\n"), code)
     }
 
+    /// Reads until something is found. A program that goes on drawing does not make the wait longer.
+    fn wait<T>(&mut self, text: &str, found: impl Fn(&Self) -> Option<T>) -> T {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = found(self) {
+                return found;
+            }
+            let in_time = Instant::now() < until;
+            if !in_time || !self.read() {
+                let _ = self.child.kill();
+                panic!("{text:?} never came; on the screen is:\n{}", self.screen.screen().contents());
+            }
+        }
+    }
+
     fn read(&mut self) -> bool {
-        match self.output.recv_timeout(SILENCE_MAX) {
+        match self.output.recv_timeout(PATIENCE) {
             Ok(bytes) => {
+                self.screen.process(&bytes);
                 self.shown.extend_from_slice(&bytes);
                 true
             }
             Err(RecvTimeoutError::Disconnected) => false,
             Err(RecvTimeoutError::Timeout) => {
                 let _ = self.child.kill();
-                panic!("nothing came for {SILENCE_MAX:?}; shown was:\n{}", self.shown())
+                panic!("nothing came for {PATIENCE:?}; on the screen is:\n{}", self.screen.screen().contents())
             }
         }
     }
@@ -131,6 +152,10 @@ fn chunks(mut master: File) -> Receiver<Vec<u8>> {
         }
     });
     chunks
+}
+
+fn there(count: u16) -> NonZeroU16 {
+    NonZeroU16::new(count).unwrap()
 }
 
 fn size(rows: u16, columns: u16) -> Winsize {

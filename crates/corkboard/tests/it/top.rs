@@ -38,32 +38,32 @@ fn what_happens_is_seen_and_keys_are_obeyed() {
     let server = Server::plain();
     must(&server, &["create-desired-lrp", LRP]);
     let mut terminal = top(&server);
-    terminal.meet("cells 1");
-    terminal.meet("running 0 of 2");
-    terminal.meet("> hello");
+    terminal.see("cells 1");
+    terminal.see("running 0 of 2");
+    terminal.see("> hello");
     assert!(!terminal.modes().local_modes.contains(LocalModes::ICANON));
     // By an event: nothing is listed again so soon.
     must(&server, &["update-desired-lrp", "hello", r#"{"instances":3}"#]);
-    terminal.meet("running 0 of 3");
+    terminal.see("running 0 of 3");
     terminal.type_keys("\r");
-    terminal.meet("of app hello");
-    terminal.meet("hello/2");
+    terminal.see("of app hello");
+    terminal.see("hello/2");
     must(&server, &["create-task", TASK]);
     terminal.type_keys("\t");
-    terminal.meet("2 -> 3 instances");
+    terminal.see("2 -> 3 instances");
     terminal.type_keys("/once");
-    terminal.meet("/once_");
+    terminal.see("/once_");
     terminal.type_keys("\x1b");
     // With another key right behind it, Escape would be a part of that one.
-    terminal.meet("q quit");
+    terminal.see("q quit");
     terminal.type_keys("5");
-    terminal.meet("[Server]");
-    terminal.meet("master");
+    terminal.see("[Server]");
+    terminal.see("master");
     // Without colours a wider window shows what did not fit.
     terminal.type_keys("1");
-    terminal.meet("[Apps]");
+    terminal.see("[Apps]");
     terminal.resize(30, 140);
-    terminal.meet("UNCLAIMED");
+    terminal.see("UNCLAIMED");
     terminal.type_keys("q");
     check_given_back(terminal);
 }
@@ -73,12 +73,12 @@ fn signals_and_ctrl_c_give_the_terminal_back() {
     let server = Server::plain();
     for end in [Signal::TERM, Signal::HUP, Signal::INT] {
         let mut terminal = top(&server);
-        terminal.meet("no apps");
+        terminal.see("no apps");
         terminal.signal(end);
         check_given_back(terminal);
     }
     let mut terminal = top(&server);
-    terminal.meet("no apps");
+    terminal.see("no apps");
     terminal.type_keys("\x03");
     check_given_back(terminal);
 }
@@ -88,24 +88,24 @@ fn a_server_that_goes_away_comes_back() {
     let server = Server::plain();
     must(&server, &["create-desired-lrp", LRP]);
     let mut terminal = top(&server);
-    terminal.meet("> hello");
+    terminal.see("> hello");
     let Server { mut process, flags, dir } = server;
     process.signal(Signal::KILL);
     process.wait();
-    terminal.meet("NO ANSWER since ");
-    terminal.meet("the last that was seen");
+    terminal.see("NO ANSWER since ");
+    terminal.see("the last that was seen");
     // The whole screen again, to see that the last picture is kept.
     terminal.resize(24, 100);
-    terminal.meet("> hello");
+    terminal.see("> hello");
 
     let file = dir.path().join("board.toml");
     let address = flags[1].strip_prefix("http://").unwrap();
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replacen("127.0.0.1:0", address, 1)).unwrap();
     let server = Server::start_as_configured(dir, "http", &[]);
-    terminal.meet("corkboard top  http://");
+    terminal.see("corkboard top  http://");
     must(&server, &["delete-desired-lrp", "hello"]);
-    terminal.meet("no apps");
+    terminal.see("no apps");
     terminal.type_keys("q");
     check_given_back(terminal);
     assert!(utf8(server.dir.path()).len() > 1);

@@ -36,10 +36,10 @@ pub(crate) async fn watch(inner: Arc<Inner>) {
         if round % DISK_EVERY == 0 {
             disks(&entries).await;
         }
-        let is_wrapped = inner.sandbox.has_runtime();
+        let has_runtime = inner.sandbox.has_runtime();
         let judged = tokio::task::spawn_blocking(move || {
             let snapshot = Snapshot::take().unwrap_or_default();
-            entries.iter().for_each(|entry| judge(entry, &snapshot, is_wrapped));
+            entries.iter().for_each(|entry| judge(entry, &snapshot, has_runtime));
         });
         let _ = judged.await;
     }
@@ -58,8 +58,8 @@ fn expire(inner: &Inner, entries: &[Arc<Entry>]) {
     }
 }
 
-fn judge(entry: &Entry, snapshot: &Snapshot, is_wrapped: bool) {
-    let counted = count(entry, snapshot, is_wrapped);
+fn judge(entry: &Entry, snapshot: &Snapshot, has_runtime: bool) {
+    let counted = count(entry, snapshot, has_runtime);
     let reservation = &entry.container().reservation;
     let memory_max = quota_bytes(reservation.room.memory_mb);
     if memory_max > 0 && counted.memory_bytes > memory_max {
@@ -113,12 +113,16 @@ struct Counted {
     cpu_ticks: u64,
 }
 
-/// Where a runtime wraps the process of an app, it is not counted: it is the cell's and not the app's.
-fn count(entry: &Entry, snapshot: &Snapshot, is_wrapped: bool) -> Counted {
+/// A runtime that a shim calls is not counted: it is the cell's and not the app's, which stays below its first process.
+fn count(entry: &Entry, snapshot: &Snapshot, has_runtime: bool) -> Counted {
     let mut counted = Counted::default();
     for identity in entry.processes.lock().unwrap_or_else(PoisonError::into_inner).values() {
-        let all = snapshot.below(identity.shim.pid).into_iter();
-        for process in all.filter(|process| !(is_wrapped && process.pid == identity.process.pid)) {
+        let mut all = snapshot.below(identity.shim.pid);
+        if has_runtime {
+            all.retain(|process| process.pid == identity.process.pid);
+            all.extend(all.first().map(|first| snapshot.below(first.pid)).unwrap_or_default());
+        }
+        for process in all {
             counted.memory_bytes += memory_bytes(process.pid);
             counted.cpu_ticks += process.cpu_ticks;
             counted.processes += 1;

@@ -66,7 +66,8 @@ pub(crate) async fn live(inner: Arc<Inner>, entry: Arc<Entry>) {
         }
     };
     entry.end_processes().await;
-    inner.sandbox.release(entry.folder());
+    let (folder, checked) = (entry.folder().to_owned(), inner.clone());
+    let _ = tokio::task::spawn_blocking(move || checked.sandbox.release(&folder)).await;
     tracing::info!(container = %entry.guid, reason, "completed");
     inner.tell(entry.complete(reason, is_retryable));
     entry.ended.send_replace(true);

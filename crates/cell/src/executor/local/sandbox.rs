@@ -94,7 +94,7 @@ impl Checked {
         }
     }
 
-    /// Whether what the shim starts is a runtime, and not the process of the app itself.
+    /// Whether a runtime makes processes, in namespaces that nothing escapes from.
     pub(crate) fn has_runtime(&self) -> bool {
         matches!(self, Checked::Oci(_))
     }
@@ -107,7 +107,7 @@ impl Checked {
         }
     }
 
-    /// Whether the kernel killed something in the container of this folder for its memory.
+    /// Whether the kernel killed something in the container of this folder for its memory. With a runtime, its shim knows.
     pub(crate) fn was_out_of_memory(&self, folder: &Path) -> bool {
         match self {
             Checked::Process { groups, .. } => groups.was_out_of_memory(&name(folder)),
@@ -130,10 +130,12 @@ impl Checked {
 
     /// Gives back what only running processes need, as soon as there are none.
     pub(crate) fn release(&self, folder: &Path) {
-        if let Checked::Process { groups, .. } = self
-            && let Err(error) = groups.remove(&name(folder))
-        {
-            tracing::warn!(%error, folder = %folder.display(), "a control group cannot be removed yet");
+        let released = match self {
+            Checked::Process { groups, .. } => groups.remove(&name(folder)),
+            Checked::Oci(oci) => oci.clear(folder),
+        };
+        if let Err(error) = released {
+            tracing::warn!(%error, folder = %folder.display(), "the limits of a container cannot be removed yet");
         }
     }
 
@@ -141,7 +143,7 @@ impl Checked {
     pub(crate) fn unmake(&self, folder: &Path) -> io::Result<()> {
         match self {
             Checked::Process { groups, .. } => groups.remove(&name(folder)),
-            Checked::Oci(oci) => oci.unmake(&folder.join("root")),
+            Checked::Oci(oci) => oci.unmake(folder),
         }
     }
 
@@ -219,6 +221,7 @@ impl Checked {
                     nofile,
                     groups: groups.of(&folder_name(&place.container.guid)),
                     afterwards: Vec::new(),
+                    made: None,
                 })
             }
             Checked::Oci(oci) => {

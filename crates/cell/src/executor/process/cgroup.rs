@@ -82,11 +82,7 @@ impl Groups {
 
     /// Whether the kernel has killed something in this container because of its memory.
     pub(crate) fn was_out_of_memory(&self, name: &str) -> bool {
-        let files = ["memory.events", "memory.oom_control"];
-        self.each().any(|base| {
-            let texts = files.iter().filter_map(|file| fs::read_to_string(base.group(name).join(file)).ok());
-            texts.into_iter().any(|text| kills(&text) > 0)
-        })
+        self.each().any(|base| has_killed(&base.group(name)))
     }
 
     /// Removes the groups of a container in which nothing runs.
@@ -99,6 +95,19 @@ impl Groups {
         }
         Ok(())
     }
+}
+
+/// The group that the memory of a process counts for, in either version.
+pub(crate) fn memory_group(pid: i32) -> Option<PathBuf> {
+    let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let bases = bases(&text("/proc/self/mounts"), &text(&format!("/proc/{pid}/cgroup")), "");
+    bases.into_iter().find(|base| base.kind != Kind::Pids).map(|base| base.folder)
+}
+
+/// Whether the kernel has killed something in this group because of its memory.
+pub(crate) fn has_killed(group: &Path) -> bool {
+    let files = ["memory.events", "memory.oom_control"];
+    files.iter().filter_map(|file| fs::read_to_string(group.join(file)).ok()).any(|text| kills(&text) > 0)
 }
 
 impl Base {

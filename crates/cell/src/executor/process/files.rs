@@ -26,6 +26,18 @@ pub(crate) struct Launch {
     pub(crate) groups: Vec<(PathBuf, PathBuf)>,
     /// What to run when it ended, whatever came of it: a container of a runtime has to be removed.
     pub(crate) afterwards: Vec<String>,
+    /// Where the command is a runtime, which only makes the process.
+    #[serde(default)]
+    pub(crate) made: Option<Made>,
+}
+
+/// How to come from a runtime to the process that it makes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Made {
+    /// Where the runtime writes the id of the process.
+    pub(crate) pid_file: PathBuf,
+    /// What lets the process begin; nothing where it begins by itself.
+    pub(crate) start: Vec<String>,
 }
 
 /// One process, and no other that has its id later.
@@ -65,6 +77,9 @@ impl Identity {
 pub(crate) struct Ended {
     pub(crate) status: i32,
     pub(crate) error: Option<String>,
+    /// Whether the kernel killed something of it for its memory. Plain processes are asked for that elsewhere.
+    #[serde(default)]
+    pub(crate) out_of_memory: bool,
 }
 
 /// Up to where the output was read: the file and the place in it.

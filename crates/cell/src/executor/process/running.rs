@@ -74,7 +74,8 @@ impl Running {
         let ended = self.files.exit().map_err(|error| format!("how the process ended cannot be read: {error}"))?;
         match ended {
             Some(ended) => {
-                let out_of_memory = ended.status != 0 && self.out_of_memory.load(Ordering::Relaxed);
+                let is_guilty = ended.out_of_memory || self.out_of_memory.load(Ordering::Relaxed);
+                let out_of_memory = ended.status != 0 && is_guilty;
                 ended.error.map_or(Ok(Exit { status: ended.status, out_of_memory }), Err)
             }
             None => {

@@ -11,7 +11,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -19,7 +19,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus};
 
 use super::super::logs::LINE_BYTES_MAX;
 use super::files::{Ended, Identity, Launch, ProcessName, StepFiles};
-use super::proc;
+use super::{cgroup, proc, runtime};
 
 /// The most of the output that waits in one file; there are two.
 const OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
@@ -33,8 +33,8 @@ pub fn main(folder: &Path) -> ExitCode {
         return ExitCode::from(EXIT_TAKEN);
     }
     let ended = match files.launch().and_then(|launch| run(&files, &launch)) {
-        Ok(status) => Ended { status, error: None },
-        Err(error) => Ended { status: 0, error: Some(error.to_string()) },
+        Ok(ended) => ended,
+        Err(error) => Ended { status: 0, error: Some(error.to_string()), out_of_memory: false },
     };
     match files.set_exit(&ended) {
         Ok(()) => ExitCode::SUCCESS,
@@ -44,7 +44,7 @@ pub fn main(folder: &Path) -> ExitCode {
 
 const EXIT_TAKEN: u8 = 3;
 
-fn run(files: &StepFiles, launch: &Launch) -> io::Result<i32> {
+fn run(files: &StepFiles, launch: &Launch) -> io::Result<Ended> {
     // Fails only for one that leads a session already, which is as good.
     let _ = rustix::process::setsid();
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
@@ -58,29 +58,53 @@ fn run(files: &StepFiles, launch: &Launch) -> io::Result<i32> {
     let child = enter(launch).and_then(|()| spawn(launch));
     leave(launch);
     let mut child = child?;
-    let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
-    let identity = Identity {
-        boot: proc::boot(),
-        shim: ProcessName::of(i32::try_from(std::process::id()).map_err(io::Error::other)?)?,
-        process: ProcessName::of(pid)?,
+    let begun = match begin(files, launch, &mut child) {
+        Ok(begun) => begun,
+        Err(error) => {
+            // Nobody could ever find what is there.
+            end_rest(None);
+            afterwards(launch);
+            let complaint = launch.made.as_ref().and_then(|_| runtime::complaint(&mut child));
+            return Err(complaint.map_or(error, io::Error::other));
+        }
     };
-    if let Err(error) = files.set_identity(&identity) {
-        // Nobody could ever find it.
-        let _ = child.kill();
-        return Err(error);
-    }
     say_started();
     let readers = [
         child.stdout.take().map(|pipe| follow(pipe, 'O', output.clone())),
         child.stderr.take().map(|pipe| follow(pipe, 'E', output)),
     ];
-    let status = reap(pid)?;
-    end_rest(pid);
+    let status = reap(begun.pid)?;
+    end_rest(Some(begun.pid));
+    let out_of_memory = begun.group.is_some_and(|group| cgroup::has_killed(&group));
     afterwards(launch);
     for reader in readers.into_iter().flatten() {
         let _ = reader.join();
     }
-    Ok(status)
+    Ok(Ended { status, error: None, out_of_memory })
+}
+
+/// A process that was started, by the shim or by a runtime.
+struct Begun {
+    pid: i32,
+    /// The control group of a container, for as long as the runtime has not removed it.
+    group: Option<PathBuf>,
+}
+
+fn begin(files: &StepFiles, launch: &Launch, child: &mut Child) -> io::Result<Begun> {
+    let pid = match &launch.made {
+        Some(made) => runtime::process_of(child, &made.pid_file)?,
+        None => i32::try_from(child.id()).map_err(io::Error::other)?,
+    };
+    files.set_identity(&Identity {
+        boot: proc::boot(),
+        shim: ProcessName::of(i32::try_from(std::process::id()).map_err(io::Error::other)?)?,
+        process: ProcessName::of(pid)?,
+    })?;
+    let Some(made) = &launch.made else { return Ok(Begun { pid, group: None }) };
+    // What runs beside an app is in the group of the app, and does not answer for it.
+    let group = if made.start.is_empty() { None } else { cgroup::memory_group(pid) };
+    runtime::tell(launch, &made.start)?;
+    Ok(Begun { pid, group })
 }
 
 fn enter(launch: &Launch) -> io::Result<()> {
@@ -96,7 +120,7 @@ fn leave(launch: &Launch) {
     }
 }
 
-fn spawn(launch: &Launch) -> io::Result<std::process::Child> {
+fn spawn(launch: &Launch) -> io::Result<Child> {
     let (program, arguments) = launch.command.split_first().ok_or_else(|| io::Error::other("there is no command"))?;
     let mut command = Command::new(program);
     command.args(arguments).env_clear().envs(launch.env.iter().map(|(name, value)| (name, value)));
@@ -133,9 +157,9 @@ fn code(status: WaitStatus) -> i32 {
 }
 
 /// Kills everything that is left. What is born meanwhile becomes a child of this process as well and is met the next time.
-fn end_rest(pid: i32) {
+fn end_rest(pid: Option<i32>) {
     let own = i32::try_from(std::process::id()).unwrap_or(0);
-    if let Some(group) = Pid::from_raw(pid) {
+    if let Some(group) = pid.and_then(Pid::from_raw) {
         let _ = rustix::process::kill_process_group(group, Signal::KILL);
     }
     loop {
@@ -151,10 +175,9 @@ fn end_rest(pid: i32) {
     }
 }
 
+/// What fails here is left for the cell, which looks for it before it forgets a container.
 fn afterwards(launch: &Launch) {
-    if let Some((program, arguments)) = launch.afterwards.split_first() {
-        let _ = Command::new(program).args(arguments).stdin(Stdio::null()).output();
-    }
+    let _ = runtime::tell(launch, &launch.afterwards);
 }
 
 fn follow(pipe: impl Read + Send + 'static, kind: char, output: Arc<Mutex<Lines>>) -> thread::JoinHandle<()> {

@@ -47,9 +47,14 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// With so many cells, each in a zone of its own, and one auctioneer.
+    /// With so many cells, each in a zone of its own, and one auctioneer. Apps are plain processes.
     pub(crate) async fn start(cells: usize) -> Self {
-        let pki = Pki::new();
+        let user = if rustix::process::geteuid().is_root() { "user = \"root\"\n" } else { "" };
+        Self::start_in(Pki::new(), cells, user).await
+    }
+
+    /// In a folder that is there, with these lines about what containers are.
+    pub(crate) async fn start_in(pki: Pki, cells: usize, executor: &str) -> Self {
         let dir = pki.dir.path().to_owned();
         let nats = nats::Server::start(nats::Options { tls: true, user: Some(("routes".into(), "secret".into())) });
         write_private(&dir.join("password"), "secret\n");
@@ -80,7 +85,9 @@ impl World {
         };
         let mut world = Self {
             auctioneers: ["brain-1", "brain-2"].map(auctioneer).into(),
-            cells: (0..cells).map(|at| Daemon::new(&dir, &cell_name(at), "cell", &cell(at, &shared))).collect(),
+            cells: (0..cells)
+                .map(|at| Daemon::new(&dir, &cell_name(at), "cell", &cell(at, &shared, executor)))
+                .collect(),
             emitter: Daemon::new(&dir, "emitter", "route-emitter", &emitter),
             router: Daemon::new(&dir, "router", "router", &router),
             _board: board,
@@ -225,13 +232,12 @@ pub(crate) fn cell_name(at: usize) -> String {
     format!("cell-{at}")
 }
 
-fn cell(at: usize, shared: &str) -> String {
+fn cell(at: usize, shared: &str, executor: &str) -> String {
     // Tests run beside each other, so that each has ports of its own.
     let first = 10_000 + (std::process::id() % 100) * 2 * PORTS_PER_CELL + u32::try_from(at).unwrap() * PORTS_PER_CELL;
-    let user = if rustix::process::geteuid().is_root() { "user = \"root\"\n" } else { "" };
     format!(
         "cell_id = \"{}\"\nzone = \"z{at}\"\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n{shared}\
-         [capacity]\nmemory_mb = 1024\ndisk_mb = 1024\n[executor]\nhost_ports = \"{first}-{}\"\ngrace = \"5s\"\n{user}\
+         [capacity]\nmemory_mb = 1024\ndisk_mb = 1024\n[executor]\nhost_ports = \"{first}-{}\"\ngrace = \"5s\"\n{executor}\
          [timing]\npolling = \"1s\"\npresence = \"1s\"\npresence_ttl = \"5s\"\nevacuation = \"20s\"\n",
         cell_name(at),
         first + PORTS_PER_CELL - 1,
