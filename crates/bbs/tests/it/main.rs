@@ -29,6 +29,7 @@ mod revisions;
 mod routes;
 mod samples;
 mod script;
+mod starts;
 mod stopping;
 mod streams;
 mod tasks;

@@ -160,7 +160,65 @@ fn what_a_container_is_taken_to_be_made_from() {
             table.push_str(&format!("  {name:<28} {}\n", after(Some(updating()), slot.clone(), said)));
         }
     }
-    expect![[r#""#]].assert_eq(&table);
+    expect![[r#"
+        during an update from 1 to 2, a cell says nothing
+          no row                       RUNNING by me of 2
+          unclaimed, of 1              RUNNING by me of 2, although 1 was wanted
+          unclaimed, of 2              RUNNING by me of 2
+          claimed by me before, of 1   RUNNING by me of 1
+          claimed by me since, of 1    RUNNING by me of 2, although 1 was wanted
+          claimed by me since, of 2    RUNNING by me of 2
+          claimed by ann since, of 1   RUNNING by me of 2, although 1 was wanted
+          mine runs, of 1              RUNNING by me of 1, without the writer
+          mine runs, of 2              RUNNING by me of 2, without the writer
+          ann's runs, of 1             Err(CannotBeStarted), RUNNING by ann of 1
+          crashed, of 1                Err(CannotBeStarted), CRASHED by nobody of 1
+          mine leaves, unclaimed       UNCLAIMED by nobody of 2, without the writer
+          mine leaves, ann's runs      RUNNING by ann of 2, without the writer
+        during an update from 1 to 2, a cell says 1
+          no row                       RUNNING by me of 1
+          unclaimed, of 1              RUNNING by me of 1
+          unclaimed, of 2              RUNNING by me of 1
+          claimed by me before, of 1   RUNNING by me of 1
+          claimed by me since, of 1    RUNNING by me of 1
+          claimed by me since, of 2    RUNNING by me of 1
+          claimed by ann since, of 1   RUNNING by me of 1
+          mine runs, of 1              RUNNING by me of 1, without the writer
+          mine runs, of 2              RUNNING by me of 1
+          ann's runs, of 1             Err(CannotBeStarted), RUNNING by ann of 1
+          crashed, of 1                Err(CannotBeStarted), CRASHED by nobody of 1
+          mine leaves, unclaimed       UNCLAIMED by nobody of 2, without the writer
+          mine leaves, ann's runs      RUNNING by ann of 2, without the writer
+        during an update from 1 to 2, a cell says 2
+          no row                       RUNNING by me of 2
+          unclaimed, of 1              RUNNING by me of 2
+          unclaimed, of 2              RUNNING by me of 2
+          claimed by me before, of 1   RUNNING by me of 2
+          claimed by me since, of 1    RUNNING by me of 2
+          claimed by me since, of 2    RUNNING by me of 2
+          claimed by ann since, of 1   RUNNING by me of 2
+          mine runs, of 1              RUNNING by me of 2
+          mine runs, of 2              RUNNING by me of 2, without the writer
+          ann's runs, of 1             Err(CannotBeStarted), RUNNING by ann of 1
+          crashed, of 1                Err(CannotBeStarted), CRASHED by nobody of 1
+          mine leaves, unclaimed       UNCLAIMED by nobody of 2, without the writer
+          mine leaves, ann's runs      RUNNING by ann of 2, without the writer
+        during an update from 1 to 2, a cell says 7
+          no row                       RUNNING by me of 2
+          unclaimed, of 1              RUNNING by me of 1
+          unclaimed, of 2              RUNNING by me of 2
+          claimed by me before, of 1   RUNNING by me of 1
+          claimed by me since, of 1    RUNNING by me of 1
+          claimed by me since, of 2    RUNNING by me of 2
+          claimed by ann since, of 1   RUNNING by me of 1
+          mine runs, of 1              RUNNING by me of 1
+          mine runs, of 2              RUNNING by me of 2
+          ann's runs, of 1             Err(CannotBeStarted), RUNNING by ann of 1
+          crashed, of 1                Err(CannotBeStarted), CRASHED by nobody of 1
+          mine leaves, unclaimed       UNCLAIMED by nobody of 2, without the writer
+          mine leaves, ann's runs      RUNNING by ann of 2, without the writer
+    "#]]
+    .assert_eq(&table);
 }
 
 #[test]
@@ -184,5 +242,63 @@ fn a_container_of_a_definition_that_is_gone_does_not_come_back() {
             }
         }
     }
-    expect![[r#""#]].assert_eq(&table);
+    expect![[r#"
+        after an update to 2, a cell says nothing
+          no row           RUNNING by me of 2
+          unclaimed        RUNNING by me of 2
+          claimed by ann   RUNNING by me of 2
+          claimed by me    RUNNING by me of 2
+          mine runs        RUNNING by me of 2, without the writer
+          ann's runs       Err(CannotBeStarted), RUNNING by ann of 2
+        after an update to 2, a cell says 1
+          no row           Err(CannotBeStarted), nothing
+          unclaimed        Err(CannotBeStarted), UNCLAIMED by nobody of 2
+          claimed by ann   Err(CannotBeStarted), CLAIMED by ann of 2
+          claimed by me    RUNNING by me of 2
+          mine runs        RUNNING by me of 2
+          ann's runs       Err(CannotBeStarted), RUNNING by ann of 2
+        after an update to 2, a cell says 2
+          no row           RUNNING by me of 2
+          unclaimed        RUNNING by me of 2
+          claimed by ann   RUNNING by me of 2
+          claimed by me    RUNNING by me of 2
+          mine runs        RUNNING by me of 2, without the writer
+          ann's runs       Err(CannotBeStarted), RUNNING by ann of 2
+        after an update to 2, a cell says 7
+          no row           RUNNING by me of 2
+          unclaimed        RUNNING by me of 2
+          claimed by ann   RUNNING by me of 2
+          claimed by me    RUNNING by me of 2
+          mine runs        RUNNING by me of 2
+          ann's runs       Err(CannotBeStarted), RUNNING by ann of 2
+        nobody wants it, a cell says nothing
+          no row           RUNNING by me of 1
+          unclaimed        RUNNING by me of 2
+          claimed by ann   RUNNING by me of 2
+          claimed by me    RUNNING by me of 2
+          mine runs        RUNNING by me of 2, without the writer
+          ann's runs       Err(CannotBeStarted), RUNNING by ann of 2
+        nobody wants it, a cell says 1
+          no row           RUNNING by me of 1
+          unclaimed        RUNNING by me of 2
+          claimed by ann   RUNNING by me of 2
+          claimed by me    RUNNING by me of 2
+          mine runs        RUNNING by me of 2
+          ann's runs       Err(CannotBeStarted), RUNNING by ann of 2
+        nobody wants it, a cell says 2
+          no row           RUNNING by me of 1
+          unclaimed        RUNNING by me of 2
+          claimed by ann   RUNNING by me of 2
+          claimed by me    RUNNING by me of 2
+          mine runs        RUNNING by me of 2, without the writer
+          ann's runs       Err(CannotBeStarted), RUNNING by ann of 2
+        nobody wants it, a cell says 7
+          no row           RUNNING by me of 1
+          unclaimed        RUNNING by me of 2
+          claimed by ann   RUNNING by me of 2
+          claimed by me    RUNNING by me of 2
+          mine runs        RUNNING by me of 2
+          ann's runs       Err(CannotBeStarted), RUNNING by ann of 2
+    "#]]
+    .assert_eq(&table);
 }
