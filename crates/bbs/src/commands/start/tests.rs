@@ -114,12 +114,12 @@ fn draft(lrp: Option<DesiredLrp>, slot: Slot) -> Draft {
 }
 
 /// The ordinary row after a start, and what the caller is told.
-fn after(lrp: Option<DesiredLrp>, slot: Slot, said: Option<u32>) -> String {
+fn after(lrp: Option<DesiredLrp>, slot: &Slot, said: Option<u32>) -> String {
     let mut draft = draft(lrp, slot.clone());
     let is_quick = start(said).changes_nothing(&draft.board);
     let done = start(said).apply(&mut draft);
     let after = draft.board.slot(&key().process_guid, 0);
-    assert!(!is_quick || (after == slot && done == Ok(Done::Ok)), "what needs no writer changes nothing");
+    assert!(!is_quick || (after == *slot && done == Ok(Done::Ok)), "what needs no writer changes nothing");
     let row = after.ordinary.as_ref().map_or("nothing".to_owned(), |row| {
         let by = row.instance.as_ref().map_or("nobody", |by| by.instance_guid.as_str());
         format!("{} by {by} of {}", row.state, row.definition)
@@ -157,7 +157,7 @@ fn what_a_container_is_taken_to_be_made_from() {
     for (what, said) in [("nothing", None), ("1", Some(1)), ("2", Some(2)), ("7", Some(7))] {
         table.push_str(&format!("during an update from 1 to 2, a cell says {what}\n"));
         for (name, slot) in &slots {
-            table.push_str(&format!("  {name:<28} {}\n", after(Some(updating()), slot.clone(), said)));
+            table.push_str(&format!("  {name:<28} {}\n", after(Some(updating()), slot, said)));
         }
     }
     expect![[r#"
@@ -238,7 +238,7 @@ fn a_container_of_a_definition_that_is_gone_does_not_come_back() {
         for (what, said) in [("nothing", None), ("1", Some(1)), ("2", Some(2)), ("7", Some(7))] {
             table.push_str(&format!("{when}, a cell says {what}\n"));
             for (name, slot) in &slots {
-                table.push_str(&format!("  {name:<16} {}\n", after(lrp.clone(), slot.clone(), said)));
+                table.push_str(&format!("  {name:<16} {}\n", after(lrp.clone(), slot, said)));
             }
         }
     }
