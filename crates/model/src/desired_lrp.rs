@@ -250,6 +250,12 @@ impl DesiredLrp {
         }
     }
 
+    /// Whether instances had this definition once, and cannot have it any more.
+    pub fn had_definition(&self, number: DefinitionNumber) -> bool {
+        let made = self.history.as_ref().map_or(0, |history| history.made).max(self.definition.0);
+        number.0 <= made && self.identifier_of(number).is_none()
+    }
+
     /// The definition that instances can have and that is called so.
     pub fn definition_called(&self, identifier: &str) -> Option<DefinitionNumber> {
         let previous = self.previous.as_ref().filter(|previous| previous.identifier == identifier);
