@@ -231,14 +231,17 @@ impl View<'_> {
             }
             room = room.min((terms.canaries as usize).saturating_sub(landed + flying));
         }
-        let begun: Vec<Decision> = self
-            .wanted()
-            .filter(|(index, slot)| self.rollout.flight(*index).is_none() && slot.can_begin(self.rollout.to))
-            .filter_map(|(index, slot)| {
-                slot.ordinary.as_ref().map(|row| Decision::Begin { index, saw: row.tag.clone() })
-            })
-            .take(room)
-            .collect();
+        let mut begun = Vec::new();
+        for (index, slot) in self.wanted().filter(|(_, slot)| slot.can_begin(self.rollout.to)) {
+            // An index that is on its way has its place: what it began went astray, and it begins again.
+            if self.rollout.flight(index).is_none() {
+                if room == 0 {
+                    continue;
+                }
+                room -= 1;
+            }
+            begun.extend(slot.ordinary.as_ref().map(|row| Decision::Begin { index, saw: row.tag.clone() }));
+        }
         self.plan.decisions.extend(begun);
     }
 

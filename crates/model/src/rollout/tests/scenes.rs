@@ -413,3 +413,25 @@ fn what_had_crashed_before_is_replaced_in_its_turn() {
     "#]],
     );
 }
+
+/// The container that left comes back as the instance, honestly named: it is replaced once more, in the same time.
+#[test]
+fn an_index_that_falls_back_begins_again() {
+    use crate::rollout::plan::Decision;
+    let mut world = World::new(2);
+    world.update("v2", Terms::default());
+    world.roll();
+    let by = world.slot(0).leaving().unwrap().instance.clone().unwrap();
+    world.lose(0, true);
+    let slot = world.slot(0);
+    let stamp = crate::slot::Stamp { now_ns: world.now_ns, epoch: "x".into() };
+    let report = crate::ActualLrp::report(&world.slot(1).ordinary.unwrap());
+    let outcome = slot.start(&world.desired.key(0), &by, report, &stamp).unwrap().made_from(FIRST, &by, &slot);
+    world.slots.insert(0, outcome.slot);
+    world.pass(60);
+    let decisions = world.plan().decisions;
+    assert!(matches!(decisions[..], [Decision::Begin { index: 0, .. }]), "{decisions:?}");
+    world.roll();
+    world.pass(240);
+    assert!(matches!(world.plan().decisions[..], [Decision::Turn { .. }]), "{:?}", world.plan());
+}
