@@ -127,13 +127,17 @@ async fn what_leaves_may_end_by_itself() {
 }
 
 #[tokio::test]
-async fn what_leaves_a_cell_that_drains_stays_until_its_successor_runs() {
+async fn what_leaves_a_cell_that_drains_stays_until_its_successor_has_proven_itself() {
     let mut world = rolling().await;
     world.evacuate.take().unwrap().send(()).unwrap();
     world.board.hears("evacuate_running").await;
     world.board.hears("evacuate_running").await;
     assert_eq!(running(&world), [OLD]);
     change(&world, Index::run_elsewhere);
+    world.board.hears("evacuate_running").await;
+    world.board.hears("evacuate_running").await;
+    assert_eq!(running(&world), [OLD]);
+    change(&world, Index::finish);
     let board = world.board.clone();
     assert_eq!(world.ends().await, cell::rep::Ending::Evacuated);
     let script = board.script.lock().unwrap();
