@@ -1,0 +1,38 @@
+//! What the server says no to, in words and with the next command.
+//!
+//! Its messages say what is safe and mostly what to do; where they do not, that is added here.
+
+use api::client::{ClientError, OperatorError, Refusal};
+use api::models::error::Type;
+
+use crate::failure::CommandError;
+
+const NOT_FOUND: u16 = 404;
+
+pub(crate) fn in_words(guid: &str, error: ClientError) -> CommandError {
+    match &error {
+        ClientError::Bbs { error: said, .. } if said.kind() == Type::ResourceNotFound => {
+            // The bare answer is about the app itself; one about a definition has words of its own.
+            if said.message == api::errors::resource_not_found().message {
+                refused("no-such-app", &format!("there is no app {guid}"), Some("corkboard desired-lrps".to_owned()))
+            } else {
+                refused("no-such-definition", &said.message, Some(format!("corkboard rollout history {guid}")))
+            }
+        }
+        ClientError::Bbs { error: said, .. } if said.kind() == Type::ResourceConflict => {
+            let next = (!said.message.contains("`corkboard ")).then(|| format!("corkboard rollout status {guid}"));
+            refused("conflict", &said.message, next)
+        }
+        ClientError::Status { status: NOT_FOUND, .. } => CommandError::Unfinished(
+            "the server does not know rollouts: it is not Corkboard, or of an older release. Nothing was changed"
+                .to_owned(),
+        ),
+        _ => error.into(),
+    }
+}
+
+pub(super) fn refused(code: &str, message: &str, next: Option<String>) -> CommandError {
+    const CONFLICT: u16 = 409;
+    let refusal = Refusal { code: code.to_owned(), message: message.to_owned(), next, document: String::new() };
+    OperatorError::Refused { status: CONFLICT, refusal: Box::new(refusal) }.into()
+}
