@@ -138,6 +138,16 @@ mod tests {
             of(&[r#"{"instances":3}"#, "--in-flight", "3"]),
             of(&[r#"{"instances":3}"#]),
         ];
-        expect![[""]].assert_eq(&lines.join("\n"));
+        expect![[r#"
+            error: the following required arguments were not provided:   <SPEC|@FILE>
+            error: the following required arguments were not provided:   --identifier <NAME>
+            a new definition needs a name of its own: --identifier, or update_identifier in SPEC. Nothing was changed
+            there is a name for a definition, and no definition. Nothing was changed
+            there is a name for a definition, and no definition. Nothing was changed
+            there are two definitions, one in --definition and one in SPEC. Nothing was changed
+            the definition has two names, one in --identifier and one in SPEC. Nothing was changed
+            there is no new definition, so that there is nothing to wait for and no instance to replace. Nothing was changed
+            there is no new definition, so that there is nothing to wait for and no instance to replace. Nothing was changed
+            {"instances":3}"#]].assert_eq(&lines.join("\n"));
     }
 }

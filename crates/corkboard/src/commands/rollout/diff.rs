@@ -237,9 +237,52 @@ mod tests {
 
     #[test]
     fn secrets_are_said_to_be_different_and_not_shown() {
-        check(OLD, NEW, false, &expect![[""]]);
-        check(OLD, NEW, true, &expect![[""]]);
-        check(OLD, OLD, false, &expect![[""]]);
+        check(
+            OLD,
+            NEW,
+            false,
+            &expect![[r#"
+            hello: from definition 1 to 2 (v2)
+
+              ~ action.run.args              ["a"] -> ["a","b"]
+              ~ action.run.env.IN            (hidden), and different
+              ~ cached_dependencies[0].from  https://(hidden)@blobs.example/a?(hidden), and different
+              ~ env.A                        (hidden), and different
+              - env.GONE                     (hidden)
+              + env.MORE                     (hidden)
+              ~ image_password               (hidden), and different
+              ~ memory_mb                    64 -> 128
+              ~ ports                        [8080] -> [8080,2222]
+        "#]],
+        );
+        check(
+            OLD,
+            NEW,
+            true,
+            &expect![[r#"
+            hello: from definition 1 to 2 (v2)
+
+              ~ action.run.args              ["a"] -> ["a","b"]
+              ~ action.run.env.IN            1 -> 2
+              ~ cached_dependencies[0].from  https://u:p@blobs.example/a?sig=1 -> https://u:p@blobs.example/a?sig=2
+              ~ env.A                        old -> new
+              - env.GONE                     x
+              + env.MORE                     y
+              ~ image_password               p1 -> p2
+              ~ memory_mb                    64 -> 128
+              ~ ports                        [8080] -> [8080,2222]
+        "#]],
+        );
+        check(
+            OLD,
+            OLD,
+            false,
+            &expect![[r#"
+            hello: from definition 1 to 1
+
+              nothing is different
+        "#]],
+        );
     }
 
     #[test]

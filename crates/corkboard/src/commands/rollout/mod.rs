@@ -16,7 +16,7 @@ mod terms;
 
 pub(crate) use follow::follow;
 pub(crate) use refused::in_words;
-pub(crate) use sight::{Look, Phase, Sight};
+pub(crate) use sight::{Look, Phase};
 pub(crate) use terms::TermsFlags;
 
 use crate::cli::ask;

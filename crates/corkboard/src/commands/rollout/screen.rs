@@ -40,21 +40,17 @@ pub(super) fn screen(now: &Sight, now_ns: i64, rows_max: usize) -> String {
 pub(super) fn line(now: &Sight) -> String {
     let Sight { process_guid, done, total, .. } = now;
     let to = now.to.shown();
-    let (back, why) = if now.reverts { (" back", why(now)) } else { ("", String::new()) };
+    let (back, why) = (if now.reverts { " back" } else { "" }, why(now));
     let mut text = match now.phase {
         Phase::None => return format!("{process_guid}: no update"),
-        Phase::Done => format!("{process_guid}: done, all have definition {to}{}", why_in_parentheses(now)),
+        Phase::Done if now.reverts => format!("{process_guid}: done, all have definition {to} again{why}"),
+        Phase::Done => format!("{process_guid}: done, all have definition {to}"),
         Phase::Rolling | Phase::Unknown => {
             format!("{process_guid}: going{back} to definition {to}, {done} of {total}{why}")
         }
         Phase::Canary => format!("{process_guid}: canaries have definition {to}, {done} of {total}"),
         Phase::Paused => format!("{process_guid}: paused on the way{back} to definition {to}, {done} of {total}"),
-        Phase::Halted => {
-            format!(
-                "{process_guid}: halted on the way{back} to definition {to}, {done} of {total}: {}",
-                harmless(&now.why)
-            )
-        }
+        Phase::Halted => format!("{process_guid}: halted on the way{back} to definition {to}, {done} of {total}{why}"),
     };
     for row in now.instances.iter().filter(|row| row.role == Role::Successor) {
         let _ = write!(text, "; instance {} is {}", row.index, row.state);
@@ -72,13 +68,6 @@ fn why(now: &Sight) -> String {
     if now.why.is_empty() { String::new() } else { format!(", because: {}", harmless(&now.why)) }
 }
 
-fn why_in_parentheses(now: &Sight) -> String {
-    match now.reverts {
-        true => format!(" again{}", why(now)),
-        false => String::new(),
-    }
-}
-
 fn title(now: &Sight, now_ns: i64) -> String {
     let (guid, to) = (&now.process_guid, now.to.shown());
     let Some(from) = now.from.as_ref().map(Named::shown) else {
@@ -92,7 +81,8 @@ fn title(now: &Sight, now_ns: i64) -> String {
     match now.phase {
         Phase::Done if now.reverts => format!("{guid} has definition {to} again: the update to {from} was taken back."),
         Phase::Done | Phase::None => format!("{guid} has definition {to}: the update from {from} is complete."),
-        Phase::Rolling | Phase::Unknown => format!("{way}: rolling for {since}"),
+        Phase::Rolling => format!("{way}: rolling for {since}"),
+        Phase::Unknown => format!("{way}: for {since} in a phase that this command does not know"),
         Phase::Canary => format!("{way}: its canaries run for {since}, {}", pause(now)),
         Phase::Paused => format!("{way}: paused for {since}"),
         Phase::Halted => format!("{way}: FAILED, and halted for {since}; what runs, runs on"),
@@ -187,3 +177,6 @@ impl Tabular for Shown<'_> {
         ]
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -144,6 +144,14 @@ mod tests {
             of("--in-flight 0", None),
             of("--canary-pause soon", None),
         ];
-        expect![[""]].assert_eq(&lines.join("\n"));
+        expect![[r#"
+            nothing is said
+            7 at a time, 3 first, then a pause of 0s, each healthy for 10s, within 5m each and 1h in all, taken back if it fails
+            2 at a time, 3 first, then a pause of 0s, each healthy for 10s, within 5m each and 1h in all, taken back if it fails
+            1 at a time, 1 first, then until somebody resumes it, each healthy for 1m, within 5m each and 2h in all, stays as it is if it fails
+            1 at a time, 1 first, then a pause of 90s, each healthy for 10s, within 30s each and 1h in all, taken back if it fails
+            an instance has to be healthy for 5m and may take 5m in all, so that none would ever succeed. Nothing was changed. Give a longer --instance-deadline
+            error: invalid value '0' for '--in-flight <NUMBER>': 0 is not in 1..=1000
+            error: invalid value 'soon' for '--canary-pause <DURATION>': is not a duration; expected a number and a unit, such as "500ms", "30s", "5m" or "2h", or "until-resumed""#]].assert_eq(&lines.join("\n"));
     }
 }

@@ -84,6 +84,7 @@ fn rollout(before: &Option<DesiredLrp>, after: &Option<DesiredLrp>) -> Option<St
         return Some(format!("{way} to definition {to}{why}"));
     }
     match new.phase.as_str() {
+        "done" if old.is_some_and(|old| old.phase == "done") => None,
         phase if old.is_some_and(|old| old.phase == phase) => Some(format!("on the way to definition {to}")),
         "done" => Some(format!("has definition {to}")),
         "halted" => Some(format!("halted on the way to definition {to}: {}", new.why)),

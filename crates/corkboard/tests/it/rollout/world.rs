@@ -86,10 +86,8 @@ impl World {
         running.filter_map(|row| Some(row.actual_lrp_key?.index)).collect::<std::collections::BTreeSet<_>>().len()
     }
 
-    /// One look of the cell: instances of this definition that wait are started, and have what luck is theirs. True if there
-    /// was something to do.
-    pub(crate) fn play(&self, definition: u32, luck: Luck) -> bool {
-        let mut has_done = false;
+    /// One look of the cell: instances of this definition that wait are started, and have what luck is theirs.
+    pub(crate) fn play(&self, definition: u32, luck: Luck) {
         for row in self.rows() {
             let is_mine = row.definition_number.max(1) == definition && row.presence() == Presence::Ordinary;
             let key = row.actual_lrp_key.clone().unwrap();
@@ -103,11 +101,9 @@ impl World {
                     // It may have been replaced in between.
                     let _ = self.runtime.block_on(self.client.crash_actual_lrp(key, holder, "exited with 3"));
                 }
-                _ => continue,
+                _ => {}
             }
-            has_done = true;
         }
-        has_done
     }
 
     fn start(&self, key: &ActualLrpKey, definition: u32) {
@@ -157,7 +153,7 @@ impl World {
     pub(crate) fn play_until_status(&self, text: &str) -> Outcome {
         let began = Instant::now();
         loop {
-            (1..10).for_each(|definition| drop(self.play(definition, Luck::Runs)));
+            (1..10).for_each(|definition| self.play(definition, Luck::Runs));
             let outcome = self.call(&["rollout", "status", "hello"]);
             if outcome.stdout.contains(text) {
                 return outcome;
