@@ -162,7 +162,7 @@ fn sight(lrp: &DesiredLrp, rows: &[ActualLrp], names: &BTreeMap<u32, String>, no
         total,
         rate_per_s: None,
         eta_s: None,
-        terms: rollout.terms.clone(),
+        terms: rollout.terms,
         instances,
         next: None,
     };

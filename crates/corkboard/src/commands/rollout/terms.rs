@@ -60,7 +60,7 @@ impl TermsFlags {
             deadline_ms: ms(self.deadline, others.deadline_ms),
             revert: if self.no_revert { Some(false) } else { others.revert },
         };
-        let usual = api::convert::rollout::terms(terms.clone());
+        let usual = api::convert::rollout::terms(terms);
         if usual.healthy_ns >= usual.instance_deadline_ns {
             let (healthy, deadline) = (shown_ns(usual.healthy_ns), shown_ns(usual.instance_deadline_ns));
             return Err(CommandError::Usage(format!(
@@ -90,7 +90,7 @@ fn shown_ns(ns: i64) -> String {
 /// One line for people.
 pub(super) fn in_one_line(wire: &RolloutTerms) -> String {
     use model::rollout::Pause;
-    let terms: Terms = api::convert::rollout::terms(wire.clone());
+    let terms: Terms = api::convert::rollout::terms(*wire);
     let mut parts = vec![format!("{} at a time", terms.in_flight)];
     if terms.canaries > 0 {
         parts.push(match terms.canary_pause {
@@ -136,7 +136,7 @@ mod tests {
         let others = RolloutTerms { in_flight: Some(7), canaries: Some(3), ..RolloutTerms::default() };
         let lines = [
             of("", None),
-            of("", Some(others.clone())),
+            of("", Some(others)),
             of("--in-flight 2", Some(others)),
             of("--canaries 1 --canary-pause until-resumed --healthy 1m --deadline 2h --no-revert", None),
             of("--canaries 1 --canary-pause 90s --instance-deadline 30s", None),

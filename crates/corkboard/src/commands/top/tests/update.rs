@@ -52,6 +52,8 @@ fn an_update_shows_who_leaves_and_who_comes() {
           quiet/0   running              cell-z1  1 min 15 s           10.0.0.7:61001
 
 
+
+
         1 of 5  q quit  Tab view  ↑↓ choose  Esc back  / filter
     "#]]
     .assert_eq(&frame(&picture, &view(Tab::Instances, None)));
@@ -85,6 +87,7 @@ fn an_update_shows_who_leaves_and_who_comes() {
 
          Apps  Cells  Instances [Events] Server
           AT        WHAT     ABOUT  HOW
+          00:00:00  changed  hello  updated
           00:00:00  changed  hello  has definition 2
           00:00:00  changed  hello  halted on the way to definition 2: instance 1 crashed
           00:00:00  changed  hello  back to definition 2: instance 1 crashed
@@ -92,7 +95,8 @@ fn an_update_shows_who_leaves_and_who_comes() {
           00:00:00  changed  hello  on the way to definition 2
           00:00:00  changed  hello  on the way to definition 2
           00:00:00  changed  hello  updated
-        1 of 7  q quit  Tab view  ↑↓ scroll  / filter
+
+        1 of 8  q quit  Tab view  ↑↓ scroll  / filter
     "#]]
     .assert_eq(&frame(&picture, &view(Tab::Events, None)));
 }
