@@ -172,8 +172,9 @@ async fn run_and_wait(
     let what = Box::pin(desire(client, wanted, &args.terms)).await?;
     let plural = if args.instances == 1 { "" } else { "s" };
     console.line(&format!("{name} {what}, with {} instance{plural}", args.instances))?;
-    if Look::at(client, &name).now().await?.is_under_way() {
-        until_updated(client, &name, console).await?;
+    let before = Look::at(client, &name).now().await?;
+    if before.is_under_way() {
+        until_updated(client, &name, &wait, before.started_at, console).await?;
         wait = Wait::begin(client, &here.cells, &name, wanted_of).await?;
     }
     let router = if args.instances == 0 { None } else { router };
@@ -230,14 +231,26 @@ async fn desire(client: &Client, wanted: DesiredLrp, terms: &TermsFlags) -> Resu
 }
 
 /// Follows an update until every instance has the new definition.
-async fn until_updated(client: &Client, name: &str, console: &mut Console) -> Result<(), CommandError> {
+async fn until_updated(
+    client: &Client,
+    name: &str,
+    wait: &Wait<'_>,
+    started_ns: i64,
+    console: &mut Console,
+) -> Result<(), CommandError> {
     let sight = follow(client, name, console).await?;
     let why = harmless(&sight.why);
     let text = match sight.phase {
-        Phase::Done if sight.reverts => format!(
-            "the update of {name} was taken back: {why}. Its instances run what they ran before. See `corkboard logs {name}`, and \
-             what would have changed with `corkboard rollout diff {name}`"
-        ),
+        Phase::Done if sight.reverts => {
+            let said = match wait.last_lines_of_the_gone(started_ns).await {
+                lines if lines.is_empty() => "The new instances have written nothing that is known here.".to_owned(),
+                lines => format!("The last that was written by instances that are gone:\n  {}", lines.join("\n  ")),
+            };
+            format!(
+                "the update of {name} was taken back: {why}\n{said}\nIts instances run what they ran before. See \
+                 `corkboard logs {name}`, and what would have changed with `corkboard rollout diff {name}`"
+            )
+        }
         Phase::Halted => format!(
             "the update of {name} failed: {why}. What runs, runs on. Take it back with `corkboard rollout cancel {name}`, or try on \
              with `corkboard rollout resume {name}`"

@@ -30,7 +30,7 @@ pub(crate) struct Sight {
     pub(super) from: Option<Named>,
     /// The definition in use.
     pub(super) to: Named,
-    pub(super) started_at: i64,
+    pub(crate) started_at: i64,
     pub(super) phase_since: i64,
     /// Of the instances that are wanted, how many have the definition and are no longer watched.
     pub(super) done: usize,

@@ -131,10 +131,13 @@ fn an_app_that_runs_is_updated_under_load() {
     assert!(lines.contains(&"hello: 2 of 2 placed, 2 healthy, routed"), "{lines:#?}");
     assert!(site.get("hello.local", "/").unwrap().1.starts_with("message: two\n"));
 
-    let args = [&["run-app", "--route", "hello.local"], &with("MESSAGE=two")[..], &["--", "/bin/false"]].concat();
+    let args =
+        [&["run-app", "--route", "hello.local"], &with("MESSAGE=two")[..], &["--", "echo my last words; exit 3"]]
+            .concat();
     let failed = site.call(&args);
     assert_eq!(failed.code, 5, "{failed:?}");
     assert!(failed.stderr.starts_with("corkboard: the update of hello was taken back: instance 0 "), "{failed:?}");
+    assert!(failed.stderr.contains("\n  [APP] my last words\n"), "{failed:?}");
     site.until_answered_by(2);
     assert!(site.get("hello.local", "/").unwrap().1.starts_with("message: two\n"));
     assert_eq!(site.call(&["stop-app", "hello"]).code, 0);
