@@ -44,10 +44,10 @@ const FRESH_FOR_EVER_S: u32 = 0;
 pub(crate) const RUN_HELP: &str = "Examples:\n  corkboard run-app --route hello.local --instances 2 -- corkboard demo-app\n  \
     corkboard run-app --route files.local --health-path / -- 'python3 -m http.server $PORT'\n  \
     corkboard run-app --name worker --memory 256M --env QUEUE=mail -- /opt/worker/run\n\n\
-    The app listens on the port in $PORT. A command of one word with spaces is run by /bin/sh. With a server on this machine, a\n\
+    The app listens on the port in $PORT. A command of one word with spaces is run by /bin/sh. With a server on this machine, a \
     program is looked for as your shell does; elsewhere it is left to the cell.\n\n\
-    Running it again changes what is different: instances and routes at once, everything else as an update that replaces instances\n\
-    one after the other while they are used, and is taken back if it fails (corkboard rollout --help). An update has deadlines of\n\
+    Running it again changes what is different: instances and routes at once, everything else as an update that replaces instances \
+    one after the other while they are used, and is taken back if it fails (corkboard rollout --help). An update has deadlines of \
     its own and is followed to its end.\n\n\
     Exit codes:\n  0  every instance is healthy, and reached through the router where one is known\n  3  wrong use\n  \
     4  the server refused\n  5  it did not come about, and the message says why; it stays desired";

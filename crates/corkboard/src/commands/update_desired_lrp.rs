@@ -13,10 +13,10 @@ use crate::failure::CommandError;
 pub(crate) const HELP: &str = "Examples:\n  corkboard update-desired-lrp hello '{\"instances\":3}'\n  \
     corkboard update-desired-lrp hello @update.json\n  \
     corkboard update-desired-lrp hello --definition lrp.json --identifier v2 --wait\n  \
-    corkboard update-desired-lrp hello --definition lrp.json --identifier v3 --canaries 1 --canary-pause 5m\n\n\
-    A new definition is a whole desired LRP; what it leaves out becomes empty. Its instances, routes and annotation do not count:\n\
+    corkboard update-desired-lrp hello --definition lrp.json --identifier v3 --canaries 1\n\n\
+    A new definition is a whole desired LRP; what it leaves out becomes empty. Its instances, routes and annotation do not count: \
     SPEC has them. In SPEC it is desired_lrp, with its name in update_identifier and its terms in rollout.\n\n\
-    Exit codes with --wait, beside 3, 4 and 5: 0 every instance has the new definition, 11 it waits for somebody, 12 it failed and\n\
+    Exit codes with --wait, beside 3, 4 and 5: 0 every instance has the new definition, 11 it waits for somebody, 12 it failed and \
     is not taken back, 13 it was taken back.";
 
 #[derive(Debug, clap::Args)]
