@@ -4,7 +4,7 @@
 //! definitions says it; of another it is inferred, and where that is not the definition which the row asked for, the answer says
 //! so. A container of a definition that no instance can have any more does not become the instance again.
 
-use model::{ActualLrpKey, ActualState, DefinitionNumber, DesiredLrp, InstanceKey, Refusal, Report, Slot};
+use model::{ActualLrp, ActualLrpKey, ActualState, DefinitionNumber, DesiredLrp, InstanceKey, Refusal, Report, Slot};
 
 use super::{Done, Draft};
 use crate::board::{Board, SlotKey};
@@ -23,15 +23,14 @@ impl Start {
     pub fn changes_nothing(&self, board: &Board) -> bool {
         board.slot_entry(&self.key.process_guid, self.key.index).is_some_and(|entry| {
             let slot = &entry.slot;
-            let leaves = slot.leaving().is_some_and(|row| row.is_held_by(&self.by));
-            leaves
+            let has_said = |row: &ActualLrp| row.is_held_by(&self.by) && row.says_the_same(&self.report);
+            slot.leaving().is_some_and(|row| has_said(row))
                 || slot.evacuating.as_ref().is_none_or(|row| row.leaving)
                     && slot.suspect.is_none()
                     && slot.ordinary.as_ref().is_some_and(|row| {
                         row.state == ActualState::Running
                             && row.key == self.key
-                            && row.is_held_by(&self.by)
-                            && row.says_the_same(&self.report)
+                            && has_said(row)
                             && self.definition.is_none_or(|said| said == row.definition)
                     })
         })
