@@ -177,3 +177,16 @@ fn a_watch_on_a_terminal_is_redrawn_in_place_and_one_for_programs_is_json() {
     "#]]
     .assert_eq(&steady(last));
 }
+
+#[test]
+fn a_server_that_is_away_for_a_moment_ends_neither_the_update_nor_the_watch() {
+    let mut world = World::that_comes_back();
+    assert_eq!(world.update("v2", 128, &["--healthy", "0s"]).code, 0);
+    let mut watch = world.begin(&["rollout", "status", "hello", "--watch"]);
+    let first = watch.line().unwrap();
+    assert!(first.starts_with("hello: going to definition 2 (v2), 0 of 3"), "{first}");
+    world.restart();
+    let (lines, code) = world.play_through(&mut watch, |_| Luck::Runs);
+    assert_eq!(code, 0, "{lines:#?}");
+    assert_eq!(lines[lines.len() - 1], "hello: done, all have definition 2 (v2)", "{lines:#?}");
+}

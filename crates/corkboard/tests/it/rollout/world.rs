@@ -1,5 +1,6 @@
 //! A server with an app of three instances, and a cell that does what the test says.
 
+use std::net::TcpListener;
 use std::time::Duration;
 
 use api::client::{Client, ClientConfig};
@@ -7,14 +8,18 @@ use api::models::actual_lrp::Presence;
 use api::models::{
     ActualLrPsRequest, ActualLrp, ActualLrpInstanceKey, ActualLrpKey, ActualLrpNetInfo, StartActualLrpRequest,
 };
+use rustix::process::Signal;
+use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
-use crate::program::{Background, LRP, Outcome, Server, utf8};
+use crate::program::{Background, CELL, LRP, Outcome, Server, program, utf8};
 
 pub(crate) const INSTANCES: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
+/// So long that a watch asks in vain.
+const AWAY: Duration = Duration::from_secs(1);
 
 /// What the cell does with instances of a definition.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,9 +37,36 @@ pub(crate) struct World {
 impl World {
     /// All instances run the first definition.
     pub(crate) fn new() -> Self {
-        let server = Server::plain();
+        Self::on(Server::plain())
+    }
+
+    /// The same on a server that can be started again where it was.
+    pub(crate) fn that_comes_back() -> Self {
+        let dir = TempDir::new().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let text = format!(
+            "listen = \"127.0.0.1:{port}\"\nhealth = \"127.0.0.1:0\"\n[store]\ndir = \"board\"\n[cells]\nfile = \"cells.jsonl\"\n"
+        );
+        std::fs::write(dir.path().join("board.toml"), text).unwrap();
+        std::fs::write(dir.path().join("cells.jsonl"), format!("{CELL}\n")).unwrap();
+        Self::on(Server::start_as_configured(dir, "http", &[]))
+    }
+
+    /// It is killed, is away for a moment, and goes on.
+    pub(crate) fn restart(&mut self) {
+        self.server.process.signal(Signal::KILL);
+        self.server.process.wait();
+        std::thread::sleep(AWAY);
+        let file = self.server.dir.path().join("board.toml");
+        self.server.process = Background::start(&mut program(&["bbs", "--config", utf8(&file)]));
+        self.server.process.lines_until(|line| line.starts_with("The API listens on "));
+        // Connections of before are of no use.
+        self.client = client(&self.server);
+    }
+
+    fn on(server: Server) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let client = Client::new(ClientConfig::once(server.flags[1].clone(), Some(PATIENCE))).unwrap();
+        let client = client(&server);
         let world = Self { server, client, runtime };
         world.must(&["create-desired-lrp", &lrp(64, "one").replace("\"instances\":2", "\"instances\":3")]);
         world.play(1, Luck::Runs);
@@ -161,6 +193,10 @@ impl World {
             assert!(began.elapsed() < PATIENCE, "{text:?} never came: {outcome:?}");
         }
     }
+}
+
+fn client(server: &Server) -> Client {
+    Client::new(ClientConfig::once(server.flags[1].clone(), Some(PATIENCE))).unwrap()
 }
 
 fn lrp(memory_mb: i32, message: &str) -> String {
