@@ -109,3 +109,6 @@ impl Driver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

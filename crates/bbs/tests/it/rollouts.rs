@@ -92,7 +92,10 @@ async fn what_is_taken_back_is_announced() {
         cancel-update p
         roll
     ";
-    check(Show::Events, script, expect![[r#"
+    check(
+        Show::Events,
+        script,
+        expect![[r#"
         desire p 1: ok
             group    desired_lrp_created p x1
             group    actual_lrp_created p/0 UNCLAIMED
@@ -130,7 +133,9 @@ async fn what_is_taken_back_is_announced() {
             instance actual_lrp_instance_changed p/0 a@cell-a: RUNNING evacuating -> RUNNING
             instance desired_lrp_changed p x1 -> p x1
             then stop p/0 b@cell-b
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
