@@ -1,12 +1,13 @@
 //! What must hold after every single commit, whatever happens, and at the end.
 //!
 //! An index is served if a container runs that a row knows, on a cell that is there. No commit and no call to a cell may take
-//! that from an index that is wanted: only what kills the container itself may.
+//! that from an index that is wanted: only what kills the container itself may. That a cell is gone is known to convergence
+//! alone; whoever else believes that its containers run cannot know better.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::rollout::Rollout;
-use model::{ActualState, DesiredLrp, Slot};
+use model::{ActualState, DesiredLrp, InstanceKey, Slot};
 
 use super::cells::Cells;
 use super::node::KEEP;
@@ -39,18 +40,28 @@ pub(super) fn slots(board: &Board) -> impl Iterator<Item = (i32, &Slot)> {
 
 /// The indices that somebody is there for.
 pub(super) fn served(board: &Board, cells: &Cells) -> BTreeSet<i32> {
+    served_by(board, |by| cells.serves(by))
+}
+
+fn served_by(board: &Board, is_there: impl Fn(&InstanceKey) -> bool) -> BTreeSet<i32> {
     let serves = |slot: &Slot| {
         let mut running = slot.rows().filter(|row| row.state == ActualState::Running);
-        running.any(|row| row.instance.as_ref().is_some_and(|by| cells.serves(by)))
+        running.any(|row| row.instance.as_ref().is_some_and(&is_there))
     };
     slots(board).filter(|(_, slot)| serves(slot)).map(|(index, _)| index).collect()
 }
 
 impl Book {
     /// After a commit.
-    pub(super) fn check(&mut self, before: &Board, after: &Board, cells: &Cells) -> Result<(), String> {
+    pub(super) fn check(
+        &mut self,
+        before: &Board,
+        after: &Board,
+        cells: &Cells,
+        knows_cells: bool,
+    ) -> Result<(), String> {
         let Some(lrp) = lrp(after) else { return Ok(()) };
-        let is_served = served(after, cells);
+        let is_served = served_by(after, |by| cells.serves(by) || !knows_cells && !cells.is_heard(&by.cell_id));
         let lost: Vec<i32> =
             served(before, cells).into_iter().filter(|at| *at < lrp.instances && !is_served.contains(at)).collect();
         if !lost.is_empty() {

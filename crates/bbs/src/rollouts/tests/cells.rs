@@ -21,8 +21,8 @@ pub(super) enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Reserved,
-    /// With the definition that it was given.
-    Claimed(DefinitionNumber),
+    /// With the definition that it was given, since this round.
+    Claimed(DefinitionNumber, u32),
     Running(DefinitionNumber),
 }
 

@@ -44,10 +44,11 @@ pub(super) enum Fault {
     ScaleDown,
     Delete,
     PauseAndResume,
+    Cancel,
 }
 
 impl Fault {
-    pub(super) const ALL: [Self; 21] = [
+    pub(super) const ALL: [Self; 22] = [
         Self::FailOver,
         Self::KeysBegun,
         Self::KeysDone,
@@ -69,6 +70,7 @@ impl Fault {
         Self::ScaleDown,
         Self::Delete,
         Self::PauseAndResume,
+        Self::Cancel,
     ];
 
     /// Lets it happen, close to `index` where it is about one. `false` if there is nothing here that it could happen to.
@@ -111,6 +113,7 @@ impl Fault {
                 world.play.was_deleted = true;
                 world.tell(Command::RemoveLrp(RemoveLrp { process_guid: app() })).await;
             }
+            Self::Cancel => return world.cancel().await,
             Self::PauseAndResume => {
                 let paused = world.submit(steer(Ask::Pause)).await;
                 world.in_rounds(PAUSE_ROUNDS, Later::Resume);

@@ -18,6 +18,8 @@ const NEW: &str = "v4";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum New {
     Runs,
+    /// So late that whoever was silent meanwhile is heard again before.
+    RunsLate,
     Crashes,
     /// It is never ready.
     Hangs,
@@ -32,15 +34,22 @@ pub(super) struct Story {
     pub(super) new: New,
     /// Somebody cancels it after so many decisions.
     pub(super) cancelled_after: Option<usize>,
+    /// Somebody cancels it when it does not go on.
+    pub(super) cancelled_when_halted: bool,
 }
 
 impl Story {
     pub(super) const fn plain(terms: Terms) -> Self {
-        Self { terms, to: NEW, is_rollback: false, new: New::Runs, cancelled_after: None }
+        Self { terms, to: NEW, is_rollback: false, new: New::Runs, cancelled_after: None, cancelled_when_halted: false }
     }
 
-    pub(super) fn fails(terms: Terms, new: New) -> Self {
+    pub(super) fn with(terms: Terms, new: New) -> Self {
         Self { new, ..Self::plain(terms) }
+    }
+
+    pub(super) fn halts() -> Self {
+        let terms = Terms { reverts: false, ..Terms::default() };
+        Self { cancelled_when_halted: true, ..Self::with(terms, New::Crashes) }
     }
 
     pub(super) fn cancelled(terms: Terms, after: usize) -> Self {
@@ -60,12 +69,13 @@ impl Story {
 
     /// What all instances have at the end.
     pub(super) fn ends_at(&self, was_cancelled: bool) -> &'static str {
-        if was_cancelled || self.new != New::Runs { OLD } else { self.to }
+        let fails = matches!(self.new, New::Crashes | New::Hangs);
+        if was_cancelled || fails { OLD } else { self.to }
     }
 }
 
 /// Short enough for a test: an index that does not get there fails after a minute.
-pub(super) fn terms() -> Terms {
+pub(super) fn impatient() -> Terms {
     Terms { instance_deadline_ns: 60 * NANOS_PER_SECOND, ..Terms::default() }
 }
 
