@@ -7,12 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::rollout::Rollout;
-use model::{ActualState, DesiredLrp, InstanceKey, Slot};
+use model::{ActualState, DesiredLrp, InstanceKey, Nanos, Slot};
 
 use super::cells::Cells;
 use super::node::KEEP;
 use super::stories::app;
 use crate::board::Board;
+use crate::commands::Effect;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Book {
@@ -53,14 +54,10 @@ fn served_by(board: &Board, is_there: impl Fn(&InstanceKey) -> bool) -> BTreeSet
 
 impl Book {
     /// After a commit.
-    pub(super) fn check(
-        &mut self,
-        before: &Board,
-        after: &Board,
-        cells: &Cells,
-        knows_cells: bool,
-    ) -> Result<(), String> {
-        let Some(lrp) = lrp(after) else { return Ok(()) };
+    pub(super) fn check(&mut self, commit: &Commit<'_>, cells: &Cells) -> Result<(), String> {
+        let &Commit { before, after, what, .. } = commit;
+        let Some(lrp) = lrp(after).filter(|_| before.revision != after.revision) else { return Ok(()) };
+        let knows_cells = what == "converge";
         let is_served = served_by(after, |by| cells.serves(by) || !knows_cells && !cells.is_heard(&by.cell_id));
         let lost: Vec<i32> =
             served(before, cells).into_iter().filter(|at| *at < lrp.instances && !is_served.contains(at)).collect();
@@ -73,6 +70,9 @@ impl Book {
         let flights = rollout.map_or(0, |rollout| rollout.flights.len());
         if doubled > in_flight || flights > in_flight {
             return Err(format!("{doubled} indices have two containers and {flights} are in flight"));
+        }
+        if let Some(rollout) = rollout.filter(|_| what == "roll") {
+            commit.check_roll(rollout)?;
         }
         self.check_definitions(lrp, after)?;
         self.count_turns(before, rollout)
@@ -111,6 +111,41 @@ impl Book {
         let was = lrp(before).and_then(|lrp| lrp.history.as_ref()?.rollout.as_ref()).is_some_and(|was| was.reverts);
         self.turns += usize::from(!was && rollout.is_some_and(|rollout| rollout.reverts));
         if self.turns > 1 { Err("it was taken back twice".to_owned()) } else { Ok(()) }
+    }
+}
+
+/// One commit, and what was asked of others because of it.
+pub(super) struct Commit<'a> {
+    pub(super) before: &'a Board,
+    pub(super) after: &'a Board,
+    pub(super) asked: &'a [Effect],
+    pub(super) what: &'a str,
+    pub(super) now_ns: Nanos,
+}
+
+impl Commit<'_> {
+    /// A container that a rollout forgets is asked to stop, and one that leaves goes when its successor has proven itself.
+    fn check_roll(&self, rollout: &Rollout) -> Result<(), String> {
+        for (index, was) in slots(self.before) {
+            let is = self.after.slot(&app(), index);
+            let is_forgotten = |by: &InstanceKey| !is.rows().any(|row| row.is_held_by(by));
+            for by in was.rows().filter_map(|row| row.instance.as_ref()).filter(|by| is_forgotten(by)) {
+                let is_asked =
+                    |effect: &Effect| matches!(effect, Effect::StopInstance { instance, .. } if instance == by);
+                if !self.asked.iter().any(is_asked) {
+                    return Err(format!("{by:?} of {index} is forgotten, and not asked to stop"));
+                }
+            }
+            let left = was.leaving().and_then(|row| row.instance.as_ref()).filter(|by| is_forgotten(by));
+            let successor = is.ordinary.as_ref().filter(|row| row.state == ActualState::Running);
+            let is_proven = successor.is_some_and(|row| {
+                row.definition == rollout.to && row.since_ns + rollout.terms.healthy_ns <= self.now_ns
+            });
+            if left.is_some() && !is_proven {
+                return Err(format!("{left:?} of {index} had to leave for one that is not healthy"));
+            }
+        }
+        Ok(())
     }
 }
 

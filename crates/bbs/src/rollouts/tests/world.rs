@@ -13,7 +13,7 @@ use model::{ActualLrpKey, ActualState, InstanceKey, NANOS_PER_SECOND, Nanos, Pre
 use store::memory::Memory;
 use store::{Forms, Version};
 
-use super::book::{Book, differences, lrp, served, slots};
+use super::book::{Book, Commit, differences, lrp, served, slots};
 use super::cells::{Cells, Container, Stage, State, report};
 use super::node::{Node, empty};
 use super::stories::{New, OLD, Story, app, desire, steer, update_to, vouch};
@@ -69,7 +69,7 @@ pub(super) struct World {
     since_ns: Nanos,
 }
 
-/// A moment at which one more decision is about to be carried out.
+/// A moment at which one more decision is about to be carried out, or something has happened that leads to none.
 pub(super) struct Point {
     store: Memory,
     board: Arc<Board>,
@@ -79,6 +79,8 @@ pub(super) struct Point {
     play: Play,
     /// The one, and those that were decided with it and follow.
     pub(super) decisions: Vec<Decision>,
+    /// Where it happens.
+    pub(super) index: i32,
 }
 
 impl Point {
@@ -162,18 +164,16 @@ impl World {
     pub(super) fn committed(&mut self, before: &Board, what: &str) {
         let after = self.board();
         let asked = self.node.asked();
-        self.play.cells.asked.extend(asked);
-        if after.revision == before.revision {
-            return;
-        }
-        for ((index, slot), was) in slots(&after).map(|(index, slot)| ((index, slot), before.slot(&app(), index))) {
+        for (index, slot) in slots(&after).filter(|_| after.revision != before.revision) {
+            let was = before.slot(&app(), index);
             if *slot != was {
                 self.note(&format!("{what} {index}: {} -> {}", shown(&was), shown(slot)));
             }
         }
-        let Play { book, cells, .. } = &mut self.play;
-        let knows_cells = what == "converge";
-        if let Err(why) = book.check(before, &after, cells, knows_cells) {
+        let commit = Commit { before, after: &after, asked: &asked, what, now_ns: self.now_ns() };
+        let checked = self.play.book.check(&commit, &self.play.cells);
+        self.play.cells.asked.extend(asked);
+        if let Err(why) = checked {
             self.fail(&format!("after {what}: {why}"));
         }
     }
@@ -474,9 +474,9 @@ impl World {
         self.tell(story.begin()).await;
     }
 
-    /// Plays the story to its end and keeps every moment at which something is decided.
+    /// Plays the story to its end and keeps every moment at which something is decided or has changed.
     pub(super) async fn record(&mut self) -> Vec<Point> {
-        let (mut points, mut calm) = (Vec::new(), 0);
+        let (mut points, mut calm, mut seen) = (Vec::new(), 0, 0);
         while calm < ROUNDS_AFTER {
             loop {
                 let decisions = self.plan().decisions;
@@ -488,6 +488,11 @@ impl World {
                     self.carry_out(&decisions[at..=at]).await.unwrap();
                 }
             }
+            let board = self.board();
+            if seen != board.revision && lrp(&board).is_some_and(|lrp| lrp.rollout().is_some()) {
+                points.push(self.point(Vec::new()));
+            }
+            seen = board.revision;
             calm = if self.is_over() { calm + 1 } else { 0 };
             self.pass().await;
         }
@@ -496,10 +501,14 @@ impl World {
 
     fn point(&self, decisions: Vec<Decision>) -> Point {
         let drawn = self.node.clock.fresh_id();
+        let board = self.board();
+        let flight = lrp(&board).and_then(|lrp| lrp.rollout()?.flights.first());
+        let index = decisions.first().and_then(Decision::index).or(flight.map(|flight| flight.index)).unwrap_or(0);
         let ids = drawn.strip_prefix("id-").and_then(|number| number.parse::<u64>().ok()).unwrap() + 1;
         Point {
             store: self.node.store.copy(),
-            board: self.board(),
+            board,
+            index,
             now_ns: self.now_ns(),
             ids,
             since_ns: self.since_ns,
