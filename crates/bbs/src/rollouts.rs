@@ -88,15 +88,15 @@ impl Driver {
                 Decision::Begin { .. } => drop(counts.begun.inc()),
                 Decision::Finish { .. } => drop(counts.replaced.inc()),
                 Decision::TakeBack { .. } => drop(counts.taken_back.inc()),
-                Decision::Complete => {
+                Decision::Complete { .. } => {
                     counts.completed.inc();
                     tracing::info!(%process_guid, "an update is complete: all instances have the definition in use");
                 }
-                Decision::Turn { why } => {
+                Decision::Turn { why, .. } => {
                     counts.reverted.inc();
                     tracing::warn!(%process_guid, why, "an update failed and is taken back");
                 }
-                Decision::Halt { why } => {
+                Decision::Halt { why, .. } => {
                     counts.halted.inc();
                     tracing::error!(
                         %process_guid, why,
@@ -109,3 +109,6 @@ impl Driver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use crate::{ActualLrp, Definition, DefinitionNumber, DesiredLrp, NANOS_PER_SECOND, Nanos, truncate_reason};
+use crate::{ActualLrp, Definition, DefinitionNumber, DesiredLrp, NANOS_PER_SECOND, Nanos, Slot, truncate_reason};
 
 pub mod plan;
 pub mod step;
@@ -156,6 +156,12 @@ impl Rollout {
             flights: self.flights.iter().map(later).collect(),
             ..self.clone()
         }
+    }
+
+    /// When the new instance of a slot has run for long enough; `None` while it does not run.
+    fn proven_ns(&self, slot: &Slot) -> Option<Nanos> {
+        let row = slot.ordinary.as_ref().filter(|row| row.definition == self.to && row.runs())?;
+        Some(row.since_ns.saturating_add(self.terms.healthy_ns))
     }
 
     fn due_ns(&self) -> Nanos {

@@ -134,7 +134,7 @@ fn one_mistake_each() {
         "nodes = \"a\"\n",
         "",
         expect![[r#"
-            board.toml:1: nodes: is not a key; expected one of node, listen, health, advertise, max_task_retries, identity, standby, store, tls, timing, limits, auctioneer, cells, callbacks, migration, encryption, locket, serve_locket
+            board.toml:1: nodes: is not a key; expected one of node, listen, health, advertise, max_task_retries, definitions_kept, identity, standby, store, tls, timing, limits, auctioneer, cells, callbacks, migration, encryption, locket, serve_locket
             1 problem; nothing was started
         "#]],
     );

@@ -7,7 +7,7 @@
 //! Promise: no decision takes away the last instance of an index that runs.
 
 use super::{Flight, Pause, Phase, Rollout};
-use crate::{ActualLrp, ActualState, DesiredLrp, InstanceKey, ModificationTag, Nanos, Slot};
+use crate::{ActualLrp, ActualState, DefinitionNumber, DesiredLrp, InstanceKey, ModificationTag, Nanos, Slot};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -31,15 +31,19 @@ pub enum Decision {
     /// The canaries have proven themselves: wait.
     Rest,
     GoOn,
-    /// Take the rollout back.
+    /// Take the rollout back that goes to this definition.
     Turn {
+        to: DefinitionNumber,
         why: String,
     },
     Halt {
+        to: DefinitionNumber,
         why: String,
     },
-    /// Nothing is left to do: no row has the former definition.
-    Complete,
+    /// Nothing is left to do: no row has another definition than this one.
+    Complete {
+        to: DefinitionNumber,
+    },
 }
 
 impl Decision {
@@ -80,14 +84,15 @@ struct View<'a> {
 
 impl View<'_> {
     fn look(&mut self) {
+        let rollout = self.rollout;
+        let to = rollout.to;
         if self.is_complete() {
-            return self.decide(Decision::Complete);
+            return self.decide(Decision::Complete { to });
         }
         if let Some(why) = self.failure() {
-            let rollout = self.rollout;
             return self.decide(match rollout.terms.reverts && !rollout.reverts {
-                true => Decision::Turn { why },
-                false => Decision::Halt { why },
+                true => Decision::Turn { to, why },
+                false => Decision::Halt { to, why },
             });
         }
         self.take_back();
@@ -164,13 +169,7 @@ impl View<'_> {
 
     fn is_proven(&self, index: i32) -> bool {
         let slot = self.slots.iter().find(|(at, _)| *at == index).map(|(_, slot)| *slot);
-        slot.and_then(|slot| self.proven_ns(slot)).is_some_and(|proven_ns| proven_ns <= self.now_ns)
-    }
-
-    /// When the new instance of a slot has run for long enough; `None` while it does not run.
-    fn proven_ns(&self, slot: &Slot) -> Option<Nanos> {
-        let row = slot.ordinary.as_ref().filter(|row| self.is_new(row) && row.runs())?;
-        Some(row.since_ns.saturating_add(self.rollout.terms.healthy_ns))
+        slot.and_then(|slot| self.rollout.proven_ns(slot)).is_some_and(|proven_ns| proven_ns <= self.now_ns)
     }
 
     fn lateness(&self, index: i32) -> String {
@@ -206,7 +205,7 @@ impl View<'_> {
         let mut looks = Vec::new();
         for flight in &self.rollout.flights {
             let Some((_, slot)) = self.slots.iter().find(|(index, _)| *index == flight.index) else { continue };
-            let Some(proven_ns) = self.proven_ns(slot) else { continue };
+            let Some(proven_ns) = self.rollout.proven_ns(slot) else { continue };
             if proven_ns > self.now_ns {
                 looks.push(proven_ns);
                 continue;
@@ -231,18 +230,31 @@ impl View<'_> {
             }
             room = room.min((terms.canaries as usize).saturating_sub(landed + flying));
         }
+        let given_up = self.wanted().filter_map(|(_, slot)| self.given_up_ns(slot));
+        let later: Vec<Nanos> = given_up.filter(|at_ns| *at_ns > self.now_ns).collect();
+        later.into_iter().for_each(|at_ns| self.look_at(at_ns));
         let mut begun = Vec::new();
-        for (index, slot) in self.wanted().filter(|(_, slot)| slot.can_begin(self.rollout.to)) {
-            // An index that is on its way has its place: what it began went astray, and it begins again.
-            if self.rollout.flight(index).is_none() {
-                if room == 0 {
-                    continue;
-                }
-                room -= 1;
+        for (index, slot) in self.wanted() {
+            let is_given_up = || self.given_up_ns(slot).is_some_and(|at_ns| at_ns <= self.now_ns);
+            // An index on its way has its place. If it is back where it began, because a container of the former definition that
+            // was thought to be gone is there again before the new one runs, it begins again.
+            let begins = match self.rollout.flight(index) {
+                Some(_) => slot.can_begin(self.rollout.to),
+                None => room > 0 && (slot.can_begin(self.rollout.to) || is_given_up()),
+            };
+            if begins && let Some(row) = &slot.ordinary {
+                room -= usize::from(self.rollout.flight(index).is_none());
+                begun.push(Decision::Begin { index, saw: row.tag.clone() });
             }
-            begun.extend(slot.ordinary.as_ref().map(|row| Decision::Begin { index, saw: row.tag.clone() }));
         }
         self.plan.decisions.extend(begun);
+    }
+
+    /// When an instance of the former definition that is being started is not waited for any longer. It may never run.
+    fn given_up_ns(&self, slot: &Slot) -> Option<Nanos> {
+        let row = slot.ordinary.as_ref().filter(|row| !self.is_new(row) && row.state == ActualState::Claimed)?;
+        let is_alone = slot.evacuating.is_none() && slot.suspect.is_none();
+        is_alone.then(|| row.since_ns.saturating_add(self.rollout.terms.instance_deadline_ns))
     }
 
     fn end_of_pause(&mut self) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::plan::Decision;
 use super::{Flight, History, OLDER_MAX, Phase, Rollout, Terms};
 use crate::slot::{Outcome, Stamp};
-use crate::{Definition, DesiredLrp, InstanceKey, Nanos, Refusal, Slot};
+use crate::{ActualLrp, ActualState, Definition, DesiredLrp, InstanceKey, Nanos, Refusal, Slot};
 
 /// What follows from a decision.
 #[derive(Clone, Debug)]
@@ -34,21 +34,26 @@ pub fn carry_out(desired: &DesiredLrp, slot: &Slot, decision: &Decision, keep: u
     }
     let rollout = desired.rollout()?;
     let in_phase = |phase| Change::of(desired.with_rollout(rollout.in_phase(phase, now_ns)));
+    // What somebody has turned or paused since has not failed.
+    let is_going_to = |to| rollout.to == to && matches!(rollout.phase, Phase::Rolling | Phase::Canary);
     match decision {
         Decision::Adopt => None,
         Decision::Begin { index, saw } => {
-            slot.ordinary.as_ref().filter(|row| row.tag == *saw)?;
-            let outcome = slot.begin_roll(rollout.to, stamp)?;
+            slot.ordinary.as_ref().filter(|row| row.tag == *saw && *index < desired.instances)?;
+            let (free, given_up) = slot.given_up();
+            let outcome = free.begin_roll(rollout.to, stamp)?;
             let mut next = rollout.without_flight(*index);
             // A flight that was to end before this one began may not have ended.
             (next.flights.len() < rollout.terms.in_flight.max(1) as usize).then_some(())?;
             // Whoever begins again has no more time than before.
             let begun_ns = rollout.flight(*index).map_or(now_ns, |flight| flight.begun_ns);
             next.flights.push(Flight { index: *index, begun_ns });
-            Some(Change { slot: Some((*index, outcome)), ..Change::of(desired.with_rollout(next)) })
+            let begun = Change::of(desired.with_rollout(next));
+            Some(Change { slot: Some((*index, outcome)), stops: given_up.into_iter().collect(), ..begun })
         }
         Decision::Finish { index, leaves } => {
             rollout.flight(*index)?;
+            rollout.proven_ns(slot).filter(|proven_ns| *proven_ns <= now_ns)?;
             let landed = Change::of(desired.with_rollout(rollout.without_flight(*index)));
             let Some(leaves) = leaves else { return slot.leaving().is_none().then_some(landed) };
             let outcome = slot.let_leave(leaves)?;
@@ -61,21 +66,25 @@ pub fn carry_out(desired: &DesiredLrp, slot: &Slot, decision: &Decision, keep: u
             let next = desired.with_rollout(rollout.without_flight(*index));
             Some(Change { slot: Some((*index, outcome)), stops, ..Change::of(next) })
         }
-        Decision::Rest => (rollout.phase == Phase::Rolling).then(|| in_phase(Phase::Canary)),
+        Decision::Rest => {
+            (rollout.phase == Phase::Rolling && rollout.flights.is_empty()).then(|| in_phase(Phase::Canary))
+        }
         Decision::GoOn => {
             let next = Rollout { canaries_passed: true, ..rollout.in_phase(Phase::Rolling, now_ns) };
             (rollout.phase == Phase::Canary).then(|| Change::of(desired.with_rollout(next)))
         }
-        Decision::Turn { why } => desired.turned(rollout, why, now_ns).map(Change::of),
-        Decision::Halt { why } => {
+        Decision::Turn { to, why } => {
+            is_going_to(*to).then(|| desired.turned(rollout, why, now_ns)).flatten().map(Change::of)
+        }
+        Decision::Halt { to, why } => {
             let why = match &rollout.why {
                 before if before.is_empty() => why.clone(),
                 before => format!("{before}; taking it back: {why}"),
             };
             let next = Rollout { why: crate::truncate_reason(&why), ..rollout.in_phase(Phase::Halted, now_ns) };
-            (rollout.phase != Phase::Halted).then(|| Change::of(desired.with_rollout(next)))
+            is_going_to(*to).then(|| Change::of(desired.with_rollout(next)))
         }
-        Decision::Complete => Some(Change::of(desired.completed(rollout, keep, now_ns))),
+        Decision::Complete { to } => (rollout.to == *to).then(|| Change::of(desired.completed(rollout, keep, now_ns))),
     }
 }
 
@@ -86,6 +95,19 @@ fn adopted(desired: &DesiredLrp, now_ns: Nanos) -> Option<DesiredLrp> {
     history.made = history.made.max(desired.definition.0).max(previous.number.0);
     let rollout = Rollout::new(previous.number, desired.definition, Terms::default(), now_ns);
     Some(DesiredLrp { history: Some(Arc::new(history)), ..desired.clone() }.with_rollout(rollout))
+}
+
+impl Slot {
+    /// The slot without the container that is being started there, and that container.
+    fn given_up(&self) -> (Self, Option<InstanceKey>) {
+        match self.ordinary.as_deref().filter(|row| row.state == ActualState::Claimed) {
+            Some(row) => {
+                let free = ActualLrp { state: ActualState::Unclaimed, instance: None, ..row.clone() };
+                (Self { ordinary: Some(Arc::new(free)), ..self.clone() }, row.instance.clone())
+            }
+            None => (self.clone(), None),
+        }
+    }
 }
 
 impl Rollout {

@@ -109,7 +109,8 @@ fn a_change_writes_what_it_changed() {
 /// Nothing is left to do: the rollout that is under way ends.
 fn completed(lrp: &DesiredLrp, keep: usize) -> Option<DesiredLrp> {
     let stamp = Stamp { now_ns: 9, epoch: "epoch".into() };
-    carry_out(lrp, &Slot::default(), &Decision::Complete, keep, &stamp).map(|change| change.desired)
+    carry_out(lrp, &Slot::default(), &Decision::Complete { to: lrp.definition }, keep, &stamp)
+        .map(|change| change.desired)
 }
 
 #[test]

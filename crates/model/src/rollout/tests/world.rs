@@ -320,6 +320,9 @@ fn told(decision: &Decision) -> String {
             format!("finish {index}{}", if leaves.is_some() { "" } else { ", nobody has to leave" })
         }
         Decision::TakeBack { index, .. } => format!("take back {index}"),
+        Decision::Turn { why, .. } => format!("Turn {{ why: {why:?} }}"),
+        Decision::Halt { why, .. } => format!("Halt {{ why: {why:?} }}"),
+        Decision::Complete { .. } => "Complete".to_owned(),
         other => format!("{other:?}"),
     }
 }

@@ -55,9 +55,9 @@ fn any_move() -> impl Strategy<Value = Move> {
     ]
 }
 
-/// An index whose instance runs a definition that nobody rolls to.
-fn slot() -> Slot {
-    let row = ActualLrp { definition: DefinitionNumber(u32::MAX), presence: Presence::Ordinary, ..actual() };
+/// An index whose instance has always run this definition.
+fn slot(definition: DefinitionNumber) -> Slot {
+    let row = ActualLrp { definition, presence: Presence::Ordinary, since_ns: i64::MIN, ..actual() };
     assert_eq!(row.state, ActualState::Running);
     Slot { ordinary: Some(row.into()), ..Slot::default() }
 }
@@ -65,7 +65,10 @@ fn slot() -> Slot {
 fn made(lrp: &DesiredLrp, a_move: &Move, terms: Terms, now_ns: i64) -> Option<DesiredLrp> {
     let decided = |decision: Decision, keep| {
         let stamp = Stamp { now_ns, epoch: "epoch".into() };
-        carry_out(lrp, &slot(), &decision, keep, &stamp).map(|change| change.desired)
+        // What begins is a definition that nobody rolls to, and what has landed is the one that was wanted.
+        let is_landed = matches!(decision, Decision::Finish { .. });
+        let slot = slot(if is_landed { lrp.definition } else { DefinitionNumber(u32::MAX) });
+        carry_out(lrp, &slot, &decision, keep, &stamp).map(|change| change.desired)
     };
     let why = || "it failed".to_owned();
     match a_move {
@@ -96,9 +99,9 @@ fn made(lrp: &DesiredLrp, a_move: &Move, terms: Terms, now_ns: i64) -> Option<De
         Move::Finish(index) => decided(Decision::Finish { index: *index, leaves: None }, 0),
         Move::Rest => decided(Decision::Rest, 0),
         Move::GoOn => decided(Decision::GoOn, 0),
-        Move::Turn => decided(Decision::Turn { why: why() }, 0),
-        Move::Halt => decided(Decision::Halt { why: why() }, 0),
-        Move::Complete(keep) => decided(Decision::Complete, *keep),
+        Move::Turn => decided(Decision::Turn { to: lrp.definition, why: why() }, 0),
+        Move::Halt => decided(Decision::Halt { to: lrp.definition, why: why() }, 0),
+        Move::Complete(keep) => decided(Decision::Complete { to: lrp.definition }, *keep),
     }
 }
 
@@ -142,8 +145,9 @@ fn every_phase_is_reached_and_as_many_definitions_are_kept_as_may_be() {
         Move::Finish(0),
         Move::Rest,
         Move::GoOn,
-        Move::Halt,
         Move::Pause,
+        Move::Resume,
+        Move::Halt,
         Move::Resume,
         Move::Complete(usize::MAX),
     ];
