@@ -117,6 +117,7 @@ pub struct Rollouts {
     pub completed: Counter,
     pub reverted: Counter,
     pub halted: Counter,
+    pub not_honoured: Counter,
 }
 
 /// How far a migration is; read from its status when somebody asks.
@@ -334,6 +335,11 @@ impl Rollouts {
             ("rollouts_completed", "Updates that ended, also those that were taken back", &self.completed),
             ("rollouts_reverted", "Updates that failed and took themselves back", &self.reverted),
             ("rollouts_halted", "Updates that failed and wait for somebody", &self.halted),
+            (
+                "rollout_instances_not_honoured",
+                "Instances of the definition before that got the one in use, because their cell knows no definitions",
+                &self.not_honoured,
+            ),
         ] {
             registry.register(name, help, counter.clone());
         }

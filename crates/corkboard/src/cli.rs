@@ -19,9 +19,11 @@ use crate::commands::keys::{self, KeysCommand};
 use crate::commands::locks::{self, OfLocket};
 use crate::commands::migrate::{self, Errand, MigrateCommand, Place, Via};
 use crate::commands::quarantine::{self, QuarantineCommand};
+use crate::commands::rollout::{self, RolloutCommand};
 use crate::commands::store::{self, StoreCommand};
 use crate::commands::{
     actual_lrps, cells, clients, config, desired_lrps, dev_certs, domains, events, logs, nodes, run_app, tasks, top,
+    update_desired_lrp,
 };
 use crate::console::{Console, JsonFlag};
 use crate::failure::{CommandError, EXIT_DEPOSED, EXIT_KEYS, EXIT_SHUT_DOWN, EXIT_USAGE, Failure};
@@ -85,7 +87,7 @@ enum Command {
     /// The parent of a process of a cell
     #[command(hide = true)]
     Shim { folder: PathBuf },
-    /// Run an app with a route, and wait until it is reached; or change its instances and routes
+    /// Run an app with a route, and wait until it is reached; or change one that runs
     #[command(after_help = run_app::RUN_HELP)]
     RunApp(Remote<run_app::RunApp>),
     /// Stop an app that was started with run-app, and forget it
@@ -129,10 +131,9 @@ enum Command {
         \"instances\":1,\"action\":{\"run\":{\"path\":\"/bin/sh\",\"user\":\"vcap\"}},\
         \"metric_tags\":{\"source_id\":{\"static\":\"hello\"}}}'")]
     CreateDesiredLrp(Remote<desired_lrps::Create>),
-    /// Change a desired LRP
-    #[command(after_help = "Examples:\n  corkboard update-desired-lrp hello '{\"instances\":3}'\n  \
-        corkboard update-desired-lrp hello @update.json")]
-    UpdateDesiredLrp(Remote<desired_lrps::Update>),
+    /// Change a desired LRP; a new definition replaces its instances one after the other
+    #[command(after_help = update_desired_lrp::HELP)]
+    UpdateDesiredLrp(Remote<update_desired_lrp::Update>),
     /// Delete a desired LRP; its instances are stopped
     #[command(after_help = "Examples:\n  corkboard delete-desired-lrp hello")]
     DeleteDesiredLrp(Remote<desired_lrps::Delete>),
@@ -192,6 +193,9 @@ enum Command {
     /// Give a lock or a presence in Locket back
     #[command(after_help = locks::RELEASE_LOCK_HELP)]
     ReleaseLock(OfLocket<locks::Release>),
+    /// Watch and steer the update of an app: status, history, diff, pause, resume, cancel, undo
+    #[command(subcommand, after_help = rollout::HELP)]
+    Rollout(RolloutCommand),
     /// List the nodes of a store: who is master, who waits, and who could not take over
     #[command(after_help = "Examples:\n  corkboard nodes\n  corkboard nodes --healthURL http://127.0.0.1:8890\n  \
         corkboard nodes --config board.toml --json\n\n\
@@ -298,6 +302,10 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Clients(it) => return operate(it, outer, clients::clients).map(ExitCode::from),
         Command::Migrate(command) => return migrate(command, outer).map(ExitCode::from),
         Command::Keys(command) => return keys(command, outer).map(ExitCode::from),
+        Command::UpdateDesiredLrp(it) => {
+            return ask(it, outer, |_| JsonFlag::default(), update_desired_lrp::update).map(ExitCode::from);
+        }
+        Command::Rollout(command) => return rollout::run(command, outer).map(ExitCode::from),
         Command::Quarantine(command) => return quarantine(command, outer).map(ExitCode::from),
         Command::Backup(it) => return back_up(it, outer).map(ExitCode::from),
         Command::Restore(args) => return restore(args).map(ExitCode::from),
@@ -349,7 +357,6 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             call(it, outer, |args| args.format, desired_lrps::list_scheduling_infos)
         }
         Command::CreateDesiredLrp(it) => call(it, outer, no_format, desired_lrps::create),
-        Command::UpdateDesiredLrp(it) => call(it, outer, no_format, desired_lrps::update),
         Command::DeleteDesiredLrp(it) => call(it, outer, no_format, desired_lrps::delete),
         Command::ActualLrps(it) => call(it, outer, |args| args.format, actual_lrps::list),
         Command::ActualLrpGroups(it) => call(it, outer, |args| args.format, actual_lrps::list_groups),
@@ -430,7 +437,7 @@ fn quarantine(command: QuarantineCommand, outer: ReachFlags) -> Result<u8, Failu
 }
 
 /// For the commands of the operator's API, which have exit codes of their own.
-fn ask<A: Args>(
+pub(crate) fn ask<A: Args>(
     remote: Remote<A>,
     outer: ReachFlags,
     json: fn(&A) -> JsonFlag,

@@ -172,6 +172,14 @@ impl ActualLrp {
         self
     }
 
+    /// The row with what its cell says now.
+    pub(crate) fn told(self: &Arc<Self>, report: Report) -> Arc<Self> {
+        match self.says_the_same(&report) {
+            true => self.clone(),
+            false => Arc::new(Self { tag: self.tag.next(), ..Self::clone(self) }.with_report(report)),
+        }
+    }
+
     pub fn report(&self) -> Report {
         Report {
             net_info: self.net_info.clone(),

@@ -241,6 +241,12 @@ impl DesiredLrp {
         std::iter::once(self.clone()).chain(others)
     }
 
+    /// The routes of instances that have this definition.
+    fn routes_of(&self, number: DefinitionNumber) -> &Packed<Bytes> {
+        let previous = self.previous.as_ref().filter(|previous| previous.number == number);
+        previous.and_then(|previous| previous.routes.as_ref()).unwrap_or(&self.routes)
+    }
+
     /// What a definition is called; `None` when instances cannot have it any more.
     pub fn identifier_of(&self, number: DefinitionNumber) -> Option<&str> {
         let previous = self.previous.as_ref().filter(|previous| previous.number == number);
@@ -248,6 +254,12 @@ impl DesiredLrp {
             true => Some(&self.definition_identifier),
             false => previous.map(|previous| previous.identifier.as_str()),
         }
+    }
+
+    /// Whether instances had this definition once, and cannot have it any more.
+    pub fn had_definition(&self, number: DefinitionNumber) -> bool {
+        let made = self.history.as_ref().map_or(0, |history| history.made).max(self.definition.0);
+        number.0 <= made && self.identifier_of(number).is_none()
     }
 
     /// The definition that instances can have and that is called so.
@@ -261,6 +273,11 @@ impl DesiredLrp {
 
     pub fn internal_router(&self) -> Option<&[u8]> {
         self.routes.get(INTERNAL_ROUTER)
+    }
+
+    /// That of instances with this definition.
+    pub fn internal_router_of(&self, number: DefinitionNumber) -> Option<&[u8]> {
+        self.routes_of(number).get(INTERNAL_ROUTER)
     }
 
     pub fn key(&self, index: i32) -> ActualLrpKey {

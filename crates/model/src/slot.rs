@@ -147,8 +147,11 @@ impl Slot {
         report: Report,
         stamp: &Stamp,
     ) -> Result<Outcome, Refusal> {
-        if self.suspects(by) || self.leaves(by) {
+        if self.suspects(by) {
             return Ok(Outcome::plain(self.clone()));
+        }
+        if let Some(row) = self.leaving().filter(|row| row.is_held_by(by)) {
+            return Ok(Outcome::plain(Self { evacuating: Some(row.told(report)), ..self.clone() }));
         }
         if self.ordinary.as_ref().is_some_and(|row| row.key != *key) {
             return Err(Refusal::CannotBeStarted);

@@ -1,5 +1,8 @@
 //! How an update is rolled out, and what may be asked of one.
 
+use model::rollout::Terms;
+use model::{NANOS_PER_SECOND, Nanos};
+
 use super::{Findings, Validate};
 use crate::models::{RollbackDesiredLrpRequest, RolloutTerms, SteerUpdateRequest};
 
@@ -8,6 +11,7 @@ const IN_FLIGHT_MAX: u32 = 1_000;
 /// A week: whatever takes longer is not waited for.
 const TIME_MS_MAX: i64 = 7 * 24 * 60 * 60 * 1000;
 const UNTIL_RESUMED_MS: i64 = -1;
+const NANOS_PER_MS: Nanos = NANOS_PER_SECOND / 1000;
 
 impl Validate for RolloutTerms {
     fn findings(&self, found: &mut Findings) {
@@ -28,10 +32,12 @@ impl Validate for RolloutTerms {
                 found.field(name);
             }
         }
-        if let (Some(healthy), Some(deadline)) = (self.healthy_ms, self.instance_deadline_ms)
-            && healthy >= deadline
-        {
-            found.field("instance_deadline_ms");
+        let usual = Terms::default();
+        let or_usual = |ms: Option<i64>, usual_ns: Nanos| ms.unwrap_or(usual_ns / NANOS_PER_MS);
+        let healthy = or_usual(self.healthy_ms, usual.healthy_ns);
+        if healthy >= or_usual(self.instance_deadline_ms, usual.instance_deadline_ns) {
+            // Whichever was chosen.
+            found.field(if self.instance_deadline_ms.is_some() { "instance_deadline_ms" } else { "healthy_ms" });
         }
     }
 }

@@ -77,8 +77,9 @@ fn retire(draft: &mut Draft, key: &ActualLrpKey) {
 
 fn update_instance(draft: &mut Draft, key: ActualLrpKey, routes: bool, tags: bool) {
     let slot = draft.board.slot(&key.process_guid, key.index);
-    let instance = slot.ordinary.and_then(|row| row.instance.clone());
-    if let (Some(desired), Some(instance)) = (draft.desired(&key.process_guid), instance) {
+    let Some(row) = slot.ordinary else { return };
+    if let (Some(desired), Some(instance)) = (draft.desired(&key.process_guid), row.instance.clone()) {
+        let desired = desired.as_defined(row.definition);
         draft.follow_up(Effect::UpdateInstance { desired, key, instance, routes, tags });
     }
 }

@@ -42,7 +42,7 @@ pub use task_moves::{MoveTask, TaskCall};
 pub use update_lrp::UpdateLrp;
 pub use upsert_domain::UpsertDomain;
 
-use model::Refusal;
+use model::{DefinitionNumber, Refusal};
 
 /// What a command that was not refused reports back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +51,10 @@ pub enum Done {
     /// Whether the calling cell should start the task.
     TaskStarted {
         should_start: bool,
+    },
+    /// An instance runs the definition in use, although its row asked for another: its cell knows no definitions.
+    StartedOther {
+        wanted: DefinitionNumber,
     },
     /// Whether the draining cell keeps its container; a refusal may come with it.
     Evacuated {

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use model::{ActualLrpKey, DesiredLrp, DesiredUpdate, InstanceKey, ProcessGuid, Refusal};
+use model::{ActualLrp, DesiredLrp, DesiredUpdate, ProcessGuid, Refusal};
 
 use super::desire_lrp::create_instances;
 use super::{Done, Draft, Effect};
@@ -52,31 +52,33 @@ pub(super) fn stop_instances(draft: &mut Draft, process_guid: &ProcessGuid, from
             }
             draft.follow_up(Effect::StopInstance { key, instance });
         }
-        for (key, instance) in holders(&slot) {
-            draft.follow_up(Effect::StopInstance { key, instance });
+        for row in rows_to_stay(&slot) {
+            if let Some(instance) = row.instance.clone() {
+                draft.follow_up(Effect::StopInstance { key: row.key.clone(), instance });
+            }
         }
     }
 }
 
-/// The containers of a slot that are not on their way out already.
-fn holders(slot: &model::Slot) -> Vec<(ActualLrpKey, InstanceKey)> {
-    [&slot.ordinary, &slot.suspect]
-        .into_iter()
-        .flatten()
-        .filter_map(|row| row.instance.clone().map(|instance| (row.key.clone(), instance)))
-        .collect()
+/// The rows of a slot that are not on their way out already.
+fn rows_to_stay(slot: &model::Slot) -> impl Iterator<Item = &Arc<ActualLrp>> {
+    [&slot.ordinary, &slot.suspect].into_iter().flatten()
 }
 
 fn tell_instances(draft: &mut Draft, before: &DesiredLrp, after: &Arc<DesiredLrp>) {
-    let routes = before.internal_router() != after.internal_router();
     let tags = before.metric_tags != after.metric_tags;
-    if !routes && !tags {
+    if before.routes == after.routes && !tags {
         return;
     }
-    let told: Vec<_> = draft.board.slots_of(&after.process_guid).flat_map(|(_, entry)| holders(&entry.slot)).collect();
-    for (key, instance) in told {
-        if key.index < after.instances {
-            draft.follow_up(Effect::UpdateInstance { desired: after.clone(), key, instance, routes, tags });
+    // Instances have the routes of their own definition.
+    let differ = |number| before.internal_router_of(number) != after.internal_router_of(number);
+    let rows = draft.board.slots_of(&after.process_guid).flat_map(|(_, entry)| rows_to_stay(&entry.slot));
+    let told: Vec<_> = rows.filter(|row| row.key.index < after.instances).cloned().collect();
+    for row in told {
+        let routes = differ(row.definition);
+        if let Some(instance) = row.instance.clone().filter(|_| routes || tags) {
+            let (desired, key) = (after.as_defined(row.definition), row.key.clone());
+            draft.follow_up(Effect::UpdateInstance { desired, key, instance, routes, tags });
         }
     }
 }

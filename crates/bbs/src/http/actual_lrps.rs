@@ -14,7 +14,7 @@ use model::{ActualLrp, ActualLrpKey, CellId, DefinitionNumber, DomainName, Proce
 use super::lists::{List, concat, is_in};
 use super::{Answer, App, Body, Call, Failure, errors, failed, intake, message, write_failure};
 use crate::board::{Board, SlotEntry};
-use crate::commands::{Claim, Command, Crash, Fail, Remove, RetireUnheld, Start};
+use crate::commands::{Claim, Command, Crash, Done, Fail, Remove, RetireUnheld, Start};
 
 /// How often a cell is asked to stop an instance before the caller is told that it does not answer.
 const STOP_ATTEMPTS_MAX: usize = 5;
@@ -108,8 +108,22 @@ pub(super) async fn change(app: &App, call: Call) -> Result<Answer, Failure> {
 }
 
 async fn submit(app: &App, command: Command, trace: Arc<str>) -> Result<Answer, Failure> {
+    let started = match &command {
+        Command::Start(start) => Some((start.key.clone(), start.by.cell_id.clone())),
+        _ => None,
+    };
     match app.writer.submit(command, trace).await {
-        Ok(_) => Ok(message(ActualLrpLifecycleResponse::default())),
+        Ok(done) => {
+            if let (Done::StartedOther { wanted }, Some((key, cell))) = (done, started) {
+                app.metrics.rollouts.not_honoured.inc();
+                tracing::warn!(
+                    process_guid = %key.process_guid, index = key.index, %cell, %wanted,
+                    "a cell that knows no definitions started an instance with the definition in use, although the update had \
+                     not come to this index; the instance serves, and an update that is taken back replaces it once more"
+                );
+            }
+            Ok(message(ActualLrpLifecycleResponse::default()))
+        }
         Err(error) => write_failure(&error).map(failed::<ActualLrpLifecycleResponse>),
     }
 }

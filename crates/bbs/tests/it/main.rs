@@ -30,6 +30,7 @@ mod rollouts;
 mod routes;
 mod samples;
 mod script;
+mod starts;
 mod stopping;
 mod streams;
 mod tasks;

@@ -616,47 +616,49 @@ async fn either_cell_may_be_lost() {
         Show::Answers,
         script,
         expect![[r#"
-        desire p 1: ok
-            then auction p [0]
-        hear cell-a cell-b cell-c
-        start p/0 a: ok
-        redefine p v2: ok
-        roll
-            then auction p [0]
-        lose cell-a
-        converge: ok
-        definitions p:
-            in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [0] in flight
-            p/0 UNCLAIMED Ordinary names 2
-        start p/0 b of 2: ok
-        advance 10
-        roll
-        definitions p:
-            in use 2 "v2"; Done 1 to 2, [] in flight
-            p/0 RUNNING Ordinary names 2
-        redefine p v3: ok
-        roll
-            then auction p [0]
-        start p/0 c of 3: ok
-        lose cell-c
-        converge: ok
-            then auction p [0]
-        definitions p:
-            in use 3 "v3", previous Definition(2 "v2"); Rolling 2 to 3, [0] in flight
-            p/0 UNCLAIMED Ordinary names 3
-            p/0 RUNNING Evacuating names 2 and leaves
-            p/0 RUNNING Suspect names 3
-        start p/0 d of 3: ok
-        hear cell-b cell-d
-        converge: ok
-            then update p/0 routes=true tags=false
-        advance 10
-        roll
-            then stop p/0 b@cell-b
-        definitions p:
-            in use 3 "v3"; Done 2 to 3, [] in flight
-            p/0 RUNNING Ordinary names 3
-    "#]],
+            desire p 1: ok
+                then auction p [0]
+            hear cell-a cell-b cell-c
+            start p/0 a: ok
+            redefine p v2: ok
+            roll
+                then auction p [0]
+            lose cell-a
+            converge: ok
+            definitions p:
+                in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [0] in flight
+                p/0 UNCLAIMED Ordinary names 2
+                p/0 RUNNING Evacuating names 1 and leaves
+            start p/0 b of 2: ok
+            advance 10
+            roll
+                then stop p/0 a@cell-a
+            definitions p:
+                in use 2 "v2"; Done 1 to 2, [] in flight
+                p/0 RUNNING Ordinary names 2
+            redefine p v3: ok
+            roll
+                then auction p [0]
+            start p/0 c of 3: ok
+            lose cell-c
+            converge: ok
+                then auction p [0]
+            definitions p:
+                in use 3 "v3", previous Definition(2 "v2"); Rolling 2 to 3, [0] in flight
+                p/0 UNCLAIMED Ordinary names 3
+                p/0 RUNNING Evacuating names 2 and leaves
+                p/0 RUNNING Suspect names 3
+            start p/0 d of 3: ok
+            hear cell-b cell-d
+            converge: ok
+                then update p/0 routes=true tags=false
+            advance 10
+            roll
+                then stop p/0 b@cell-b
+            definitions p:
+                in use 3 "v3"; Done 2 to 3, [] in flight
+                p/0 RUNNING Ordinary names 3
+        "#]],
     )
     .await;
 }

@@ -11,3 +11,4 @@ mod limits;
 mod oci;
 mod processes;
 mod restarts;
+mod updates;

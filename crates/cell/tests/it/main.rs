@@ -11,6 +11,8 @@ mod rep_logs;
 mod rep_lrps;
 mod rep_ports;
 mod rep_restart;
+mod rep_rollouts;
 mod rep_silence;
+mod rep_slot;
 mod rep_tasks;
 mod rep_world;

@@ -1,4 +1,4 @@
-//! A played state server: writes down what a cell tells it, and answers as it is told to.
+//! A played state server: writes down what a cell tells it, and answers as it is told to, or as the rules of one index say.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use crate::rep_slot::Index;
 use crate::rep_world::patiently;
 
 /// What the next call of a route gets instead of success.
@@ -39,6 +40,10 @@ pub(crate) struct Script {
     pub(crate) tasks: Vec<models::Task>,
     pub(crate) desired: models::DesiredLrp,
     pub(crate) definition: models::TaskDefinition,
+    /// The rows of one index. When they are there, they are what is listed, and calls do to them what a state server does.
+    pub(crate) index: Option<Index>,
+    /// How often records were listed.
+    pub(crate) lists: usize,
     /// From which trouble is drawn for half of all calls, while it is there.
     pub(crate) trouble: Option<u64>,
     /// Tasks that were granted.
@@ -162,12 +167,15 @@ impl Script {
         match path {
             "/v1/actual_lrps/list" => {
                 let reply = self.reply("list", String::new())?;
-                let actual_lrps = self.lrps.clone();
+                self.lists += 1;
+                let actual_lrps = self.index.as_ref().map_or(self.lrps.clone(), Index::list);
                 Ok(api::encode(models::ActualLrPsResponse { actual_lrps, error: reply.0 }))
             }
             "/v1/tasks/list.r3" => Ok(api::encode(models::TasksResponse { tasks: self.tasks.clone(), error: None })),
             "/v1/desired_lrps/get_by_process_guid.r3" => {
-                let (error, _) = self.reply("desired", format!("desired {}", self.desired.process_guid))?;
+                let request: models::DesiredLrpByProcessGuidRequest = api::decode(body).unwrap();
+                let instance = request.actual_lrp_instance_key.unwrap_or_default().instance_guid;
+                let (error, _) = self.reply("desired", format!("desired {} of {instance}", request.process_guid))?;
                 let desired_lrp = error.is_none().then(|| self.desired.clone());
                 Ok(api::encode(models::DesiredLrpResponse { desired_lrp, error }))
             }
@@ -230,7 +238,13 @@ impl Script {
                     r.actual_lrp_internal_routes.into_iter().map(|route| route.hostname).collect();
                 let name = name(r.actual_lrp_key, r.actual_lrp_instance_key);
                 let (zone, tags, routable) = (r.availability_zone, r.metric_tags, r.routable);
-                ("start", format!("{name} ports {ports:?} routes {routes:?} tags {tags:?} {routable:?} zone {zone:?}"))
+                let made_from = r.definition_number;
+                (
+                    "start",
+                    format!(
+                        "{name} ports {ports:?} routes {routes:?} tags {tags:?} {routable:?} zone {zone:?} definition {made_from}"
+                    ),
+                )
             }
             "/v1/actual_lrps/crash" => {
                 let r: models::CrashActualLrpRequest = api::decode(body).unwrap();
@@ -260,7 +274,10 @@ impl Script {
             }
             other => panic!("a cell called {other}"),
         };
-        let (error, keep_container) = self.reply(route, format!("{route} {line}"))?;
+        let (mut error, mut keep_container) = self.reply(route, format!("{route} {line}"))?;
+        if let Some(index) = self.index.as_mut().filter(|_| error.is_none()) {
+            (error, keep_container) = index.answer(route, body);
+        }
         Ok(match route.starts_with("evacuate") {
             true => api::encode(models::EvacuationResponse { error, keep_container }),
             false => api::encode(models::ActualLrpLifecycleResponse { error }),

@@ -30,12 +30,12 @@ async fn an_instance_is_claimed_and_fetched_and_started_and_named_in_the_state()
     expect![[r#"
         [
             "claim app/0 00000000-0000-4000-8000-0000 (trace-7)",
-            "desired app (trace-7)",
+            "desired app of 00000000-0000-4000-8000-0000 (trace-7)",
         ]
     "#]]
     .assert_debug_eq(&world.board.log()[..2].to_vec());
     let start = world.board.log().into_iter().find(|line| line.starts_with("start")).unwrap();
-    expect![[r#"start app/0 00000000-0000-4000-8000-0000 ports [8080] routes ["a.internal"] tags {"index": "0", "kind": "web"} Some(true) zone "z1" (trace-7)"#]]
+    expect![[r#"start app/0 00000000-0000-4000-8000-0000 ports [8080] routes ["a.internal"] tags {"index": "0", "kind": "web"} Some(true) zone "z1" definition 1 (trace-7)"#]]
         .assert_eq(&start);
     let (status, state) = world.network("GET", "/state", "").await;
     assert_eq!(status, 200);

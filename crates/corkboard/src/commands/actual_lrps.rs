@@ -98,7 +98,8 @@ impl Tabular for ActualLrp {
             key.process_guid,
             key.index.to_string(),
             self.state.clone(),
-            self.presence().as_str_name().to_owned(),
+            // An update replaces it; for the protocol that is an evacuation.
+            if self.leaving { "LEAVING" } else { self.presence().as_str_name() }.to_owned(),
             holder.cell_id,
             address(self),
             self.crash_count.to_string(),

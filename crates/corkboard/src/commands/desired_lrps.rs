@@ -1,8 +1,7 @@
-//! `desired-lrps`, `desired-lrp`, `desired-lrp-scheduling-infos`, `create-desired-lrp`, `update-desired-lrp`,
-//! `delete-desired-lrp`.
+//! `desired-lrps`, `desired-lrp`, `desired-lrp-scheduling-infos`, `create-desired-lrp`, `delete-desired-lrp`.
 
 use api::client::Client;
-use api::models::{DesiredLrPsRequest, DesiredLrp, DesiredLrpSchedulingInfo, DesiredLrpUpdate, ProtoRoutes};
+use api::models::{DesiredLrPsRequest, DesiredLrp, DesiredLrpSchedulingInfo, ProtoRoutes};
 
 use super::{guid, spec};
 use crate::failure::CommandError;
@@ -33,15 +32,6 @@ pub(crate) struct Create {
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Update {
-    #[arg(value_parser = guid)]
-    process_guid: String,
-    /// What changes, as JSON, or @FILE: instances, routes, annotation, metric_tags, image_username, image_password
-    #[arg(value_name = "SPEC|@FILE")]
-    spec: String,
-}
-
-#[derive(Debug, clap::Args)]
 pub(crate) struct Delete {
     #[arg(value_parser = guid)]
     process_guid: String,
@@ -64,11 +54,6 @@ pub(crate) async fn show(client: &Client, args: Show, out: &mut Output) -> Resul
 pub(crate) async fn create(client: &Client, args: Create, _: &mut Output) -> Result<(), CommandError> {
     let desired: DesiredLrp = spec::read(&args.spec)?;
     Ok(client.desire_lrp(desired).await?)
-}
-
-pub(crate) async fn update(client: &Client, args: Update, _: &mut Output) -> Result<(), CommandError> {
-    let update: DesiredLrpUpdate = spec::read(&args.spec)?;
-    Ok(client.update_desired_lrp(&args.process_guid, update).await?)
 }
 
 pub(crate) async fn delete(client: &Client, args: Delete, _: &mut Output) -> Result<(), CommandError> {

@@ -19,11 +19,13 @@ pub(crate) mod logs;
 pub(crate) mod migrate;
 pub(crate) mod nodes;
 pub(crate) mod quarantine;
+pub(crate) mod rollout;
 pub(crate) mod run_app;
 mod spec;
 pub(crate) mod store;
 pub(crate) mod tasks;
 pub(crate) mod top;
+pub(crate) mod update_desired_lrp;
 
 /// A guid on the command line: anything but nothing, which a shell makes of an unset variable.
 fn guid(text: &str) -> Result<String, String> {

@@ -6,6 +6,9 @@
 //!
 //! Apps that are run like this have a domain of their own, which is fresh for ever: the state server itself is the only place
 //! that knows what is wanted in it, so that what it knows is always complete.
+//!
+//! An app that runs already is changed: instances and routes at once, anything else by an update, which the server carries out
+//! instance by instance and takes back if it fails.
 
 mod definition;
 mod probe;
@@ -24,6 +27,8 @@ use url::Url;
 use self::probe::Router;
 use self::wait::Wait;
 use super::guid;
+use super::logs::harmless::harmless;
+use super::rollout::{Look, Phase, TermsFlags, follow, in_words};
 use crate::cli::one_thread;
 use crate::console::{Console, JsonFlag};
 use crate::duration;
@@ -39,8 +44,11 @@ const FRESH_FOR_EVER_S: u32 = 0;
 pub(crate) const RUN_HELP: &str = "Examples:\n  corkboard run-app --route hello.local --instances 2 -- corkboard demo-app\n  \
     corkboard run-app --route files.local --health-path / -- 'python3 -m http.server $PORT'\n  \
     corkboard run-app --name worker --memory 256M --env QUEUE=mail -- /opt/worker/run\n\n\
-    The app listens on the port in $PORT. A command of one word with spaces is run by /bin/sh. With a server on this machine, a\n\
-    program is looked for as your shell does; elsewhere it is left to the cell. Running it again changes instances and routes.\n\n\
+    The app listens on the port in $PORT. A command of one word with spaces is run by /bin/sh. With a server on this machine, a \
+    program is looked for as your shell does; elsewhere it is left to the cell.\n\n\
+    Running it again changes what is different: instances and routes at once, everything else as an update that replaces instances \
+    one after the other while they are used, and is taken back if it fails (corkboard rollout --help). An update has deadlines of \
+    its own and is followed to its end.\n\n\
     Exit codes:\n  0  every instance is healthy, and reached through the router where one is known\n  3  wrong use\n  \
     4  the server refused\n  5  it did not come about, and the message says why; it stays desired";
 
@@ -79,9 +87,11 @@ pub(crate) struct RunApp {
     /// The router to reach it through [default: that of `corkboard up`, if the server is on this machine]
     #[arg(long, value_name = "URL", env = "CORKBOARD_ROUTER_URL", hide_env_values = true)]
     router: Option<String>,
-    /// How long to wait for it
+    /// How long to wait for it; an update has deadlines of its own
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration::parse)]
     wait_timeout: Duration,
+    #[command(flatten)]
+    terms: TermsFlags,
     /// What is run, with its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(super) command: Vec<String>,
@@ -157,10 +167,16 @@ async fn run_and_wait(
     };
     let command = words::command(&args.command, is_local.then_some(here))?;
     let wanted = definition::desired(&name, DOMAIN, &args, command);
-    let wait = Wait::begin(client, &here.cells, &name, (args.instances, wanted.check_definition.is_some())).await?;
-    let what = Box::pin(desire(client, wanted)).await?;
+    let wanted_of = (args.instances, wanted.check_definition.is_some());
+    let mut wait = Wait::begin(client, &here.cells, &name, wanted_of).await?;
+    let what = Box::pin(desire(client, wanted, &args.terms)).await?;
     let plural = if args.instances == 1 { "" } else { "s" };
     console.line(&format!("{name} {what}, with {} instance{plural}", args.instances))?;
+    let before = Look::at(client, &name).now().await?;
+    if before.is_under_way() {
+        until_updated(client, &name, &wait, before.started_at, console).await?;
+        wait = Wait::begin(client, &here.cells, &name, wanted_of).await?;
+    }
     let router = if args.instances == 0 { None } else { router };
     let reached = wait.until_there(console, router.as_ref(), &args.route, args.wait_timeout).await?;
     match (reached, args.route.first().filter(|_| args.instances > 0)) {
@@ -177,29 +193,75 @@ async fn run_and_wait(
 }
 
 /// Says what is wanted, as a new app or as a change; returns which in words.
-async fn desire(client: &Client, wanted: DesiredLrp) -> Result<&'static str, CommandError> {
+async fn desire(client: &Client, wanted: DesiredLrp, terms: &TermsFlags) -> Result<String, CommandError> {
     let known = match client.desired_lrp_by_process_guid(&wanted.process_guid).await {
         Ok(known) => Some(known),
         Err(error) if error.is(Type::ResourceNotFound) => None,
         Err(error) => return Err(error.into()),
     };
-    if let Some(known) = &known {
-        definition::check_same(known, &wanted)?;
-    }
+    known.iter().try_for_each(definition::check_ours)?;
+    let terms = terms.over(None)?;
     client.upsert_domain(DOMAIN, FRESH_FOR_EVER_S).await?;
-    match known {
-        None => {
-            client.desire_lrp(wanted).await?;
-            Ok("is desired")
-        }
-        Some(known) if known.instances == wanted.instances && known.routes == wanted.routes => Ok("is desired already"),
-        Some(known) => {
-            let (instances, routes) = (Some(wanted.instances), wanted.routes);
-            let update = DesiredLrpUpdate { instances, routes, ..DesiredLrpUpdate::default() };
-            client.update_desired_lrp(&known.process_guid, update).await?;
-            Ok("is changed")
-        }
+    let Some(known) = known else {
+        client.desire_lrp(wanted).await?;
+        return Ok("is desired".to_owned());
+    };
+    let redefined = definition::redefined(&known, &wanted);
+    let is_same = known.instances == wanted.instances && known.routes == wanted.routes;
+    if redefined.is_empty() && is_same {
+        return Ok("is desired already".to_owned());
     }
+    let (guid, routes) = (known.process_guid, wanted.routes.clone());
+    let mut update = DesiredLrpUpdate { instances: Some(wanted.instances), ..DesiredLrpUpdate::default() };
+    update.routes = routes.filter(|routes| known.routes.as_ref() != Some(routes));
+    if redefined.is_empty() {
+        client.update_desired_lrp(&guid, update).await?;
+        return Ok("is changed".to_owned());
+    }
+    let kept = client.desired_lrp_definitions(&guid).await.map_err(|error| in_words(&guid, error))?;
+    let identifier = definition::next_identifier(&kept);
+    let update = DesiredLrpUpdate {
+        desired_lrp: Some(wanted),
+        update_identifier: Some(identifier.clone()),
+        rollout: terms,
+        ..update
+    };
+    client.update_desired_lrp(&guid, update).await.map_err(|error| in_words(&guid, error))?;
+    Ok(format!("is updated to {identifier} ({})", redefined.join(", ")))
+}
+
+/// Follows an update until every instance has the new definition.
+async fn until_updated(
+    client: &Client,
+    name: &str,
+    wait: &Wait<'_>,
+    started_ns: i64,
+    console: &mut Console,
+) -> Result<(), CommandError> {
+    let sight = follow(client, name, console).await?;
+    let why = harmless(&sight.why);
+    let text = match sight.phase {
+        Phase::Done if sight.reverts => {
+            let said = match wait.last_lines_of_the_gone(started_ns).await {
+                lines if lines.is_empty() => "The new instances have written nothing that is known here.".to_owned(),
+                lines => format!("The last that was written by instances that are gone:\n  {}", lines.join("\n  ")),
+            };
+            format!(
+                "the update of {name} was taken back: {why}\n{said}\nIts instances run what they ran before. See \
+                 `corkboard logs {name}`, and what would have changed with `corkboard rollout diff {name}`"
+            )
+        }
+        Phase::Halted => format!(
+            "the update of {name} failed: {why}. What runs, runs on. Take it back with `corkboard rollout cancel {name}`, or try on \
+             with `corkboard rollout resume {name}`"
+        ),
+        Phase::Canary | Phase::Paused => format!(
+            "the update of {name} waits for somebody; every instance runs. Go on with `corkboard rollout resume {name} --wait`, or \
+             take it back with `corkboard rollout cancel {name}`"
+        ),
+        _ => return Ok(()),
+    };
+    Err(CommandError::Unfinished(text))
 }
 
 /// Nobody wants the app any more; waits until nothing of it runs.

@@ -26,6 +26,7 @@ mod program;
 mod quarantine;
 mod remote;
 mod ring;
+mod rollout;
 mod rotation;
 mod suite;
 mod terminal;

@@ -13,7 +13,7 @@ use crate::upgrade::former::{former, newest};
 async fn check(form: Form, binaries: Binaries) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("suite-{}", std::process::id()));
     let told = Arc::new(|line: &str| say(line));
-    let report = suite::run(form, &binaries, &folder, told).await.unwrap();
+    let report = Box::pin(suite::run(form, &binaries, &folder, told)).await.unwrap();
     let logs = folder.display();
     assert!(report.breaches.is_empty(), "{}\n\n{}\n\nall logs are in {logs}", report.table, report.breaches.join("\n"));
     std::fs::remove_dir_all(&folder).unwrap();

@@ -172,7 +172,9 @@ impl Pass<'_> {
         plan.metrics.desired_instances += i64::from(wanted);
         let mut have = 0;
         let mut crashing = false;
-        let mut hostnames = None;
+        let (mut hostnames, mut former_hostnames) = (None, None);
+        let former =
+            process.desired.and_then(|desired| desired.previous.as_ref()).filter(|former| former.routes.is_some());
         for (index, slot) in &process.slots {
             count_states(slot, &mut plan.metrics);
             if process.desired.is_some() {
@@ -186,7 +188,13 @@ impl Pass<'_> {
             match process.desired {
                 Some(desired) if *index < wanted => {
                     self.wanted(slot, plan);
-                    let names = hostnames.get_or_insert_with(|| (self.hostnames)(desired));
+                    let has = |number| slot.ordinary.as_ref().is_some_and(|row| row.definition == number);
+                    let names = match former.filter(|former| has(former.number)) {
+                        Some(former) => {
+                            former_hostnames.get_or_insert_with(|| (self.hostnames)(&desired.using(former)))
+                        }
+                        None => hostnames.get_or_insert_with(|| (self.hostnames)(desired)),
+                    };
                     updates(desired, slot, names.as_ref(), plan);
                 }
                 desired => self.unwanted(slot, desired, plan),
@@ -214,8 +222,11 @@ impl Pass<'_> {
     }
 
     fn evacuating(&self, slot: &Slot, plan: &mut Plan) {
+        let is_replaced = slot.ordinary.as_ref().is_some_and(|row| row.state == ActualState::Running);
+        // Nobody told the cell of a row that leaves to drain, so its silence alone does not end a route.
         if let Some((row, held_by)) = held(slot.evacuating.as_deref())
             && self.cells.is_missing(&held_by.cell_id)
+            && (!row.leaving || is_replaced)
         {
             plan.decisions.push(Decision::DropEvacuating { key: row.key.clone(), held_by: held_by.clone() });
         }

@@ -221,7 +221,7 @@ impl View<'_> {
 
     fn begin(&mut self, finished: usize) {
         let Rollout { terms, canaries_passed, ref flights, .. } = *self.rollout;
-        let flying = flights.len() - finished - self.wanted().filter(|(at, slot)| self.is_grounded(*at, slot)).count();
+        let flying = flights.len() - finished;
         let mut room = (terms.in_flight.max(1) as usize).saturating_sub(flying);
         if !canaries_passed {
             let landed = self.wanted().filter(|(index, slot)| self.has_landed(*index, slot)).count() + finished;
@@ -233,25 +233,19 @@ impl View<'_> {
         let given_up = self.wanted().filter_map(|(_, slot)| self.given_up_ns(slot));
         let later: Vec<Nanos> = given_up.filter(|at_ns| *at_ns > self.now_ns).collect();
         later.into_iter().for_each(|at_ns| self.look_at(at_ns));
-        let begun: Vec<Decision> = self
-            .wanted()
-            .filter(|(index, slot)| {
-                let is_given_up = || self.given_up_ns(slot).is_some_and(|at_ns| at_ns <= self.now_ns);
-                let is_free = self.rollout.flight(*index).is_none() || self.is_grounded(*index, slot);
-                is_free && (slot.can_begin(self.rollout.to) || is_given_up())
-            })
-            .filter_map(|(index, slot)| {
-                slot.ordinary.as_ref().map(|row| Decision::Begin { index, saw: row.tag.clone() })
-            })
-            .take(room)
-            .collect();
+        let is_given_up = |slot: &Slot| self.given_up_ns(slot).is_some_and(|at_ns| at_ns <= self.now_ns);
+        let mut begun = Vec::new();
+        for (index, slot) in self.wanted().filter(|(_, slot)| slot.can_begin(self.rollout.to) || is_given_up(slot)) {
+            // An index that is on its way has its place: what it began went astray, and it begins again.
+            if self.rollout.flight(index).is_none() {
+                if room == 0 {
+                    continue;
+                }
+                room -= 1;
+            }
+            begun.extend(slot.ordinary.as_ref().map(|row| Decision::Begin { index, saw: row.tag.clone() }));
+        }
         self.plan.decisions.extend(begun);
-    }
-
-    /// Whether an index on its way is back where it began: a container of the former definition that was thought to be gone is
-    /// there again, before the new one runs.
-    fn is_grounded(&self, index: i32, slot: &Slot) -> bool {
-        self.rollout.flight(index).is_some() && slot.can_begin(self.rollout.to)
     }
 
     /// When an instance of the former definition that is being started is not waited for any longer. It may never run.

@@ -45,7 +45,9 @@ pub fn carry_out(desired: &DesiredLrp, slot: &Slot, decision: &Decision, keep: u
             let mut next = rollout.without_flight(*index);
             // A flight that was to end before this one began may not have ended.
             (next.flights.len() < rollout.terms.in_flight.max(1) as usize).then_some(())?;
-            next.flights.push(Flight { index: *index, begun_ns: now_ns });
+            // Whoever begins again has no more time than before.
+            let begun_ns = rollout.flight(*index).map_or(now_ns, |flight| flight.begun_ns);
+            next.flights.push(Flight { index: *index, begun_ns });
             let begun = Change::of(desired.with_rollout(next));
             Some(Change { slot: Some((*index, outcome)), stops: given_up.into_iter().collect(), ..begun })
         }

@@ -10,12 +10,14 @@ use super::{Cause, Outcome, Slot, Stamp};
 use crate::{ActualLrp, ActualState, DefinitionNumber, InstanceKey, Presence};
 
 impl Outcome {
-    /// A cell says what the container of the ordinary row was made from.
+    /// A cell says what the container of the ordinary row was made from. `before` is the slot that this is the outcome of.
     #[must_use]
-    pub fn made_from(self, number: DefinitionNumber, by: &InstanceKey) -> Self {
+    pub fn made_from(self, number: DefinitionNumber, by: &InstanceKey, before: &Slot) -> Self {
         match &self.slot.ordinary {
             Some(row) if row.is_held_by(by) => {
-                let row = ActualLrp { definition: number, ..ActualLrp::clone(row) };
+                let is_news = row.definition != number && before.ordinary.as_ref() == Some(row);
+                let tag = if is_news { row.tag.next() } else { row.tag.clone() };
+                let row = ActualLrp { definition: number, tag, ..ActualLrp::clone(row) };
                 Self { slot: Slot { ordinary: Some(Arc::new(row)), ..self.slot }, cause: Cause::Named, ..self }
             }
             _ => self,

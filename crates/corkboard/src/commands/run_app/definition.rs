@@ -1,4 +1,4 @@
-//! The desired LRP of an app, and what of it can be changed while it runs.
+//! The desired LRP of an app, and what of it is different from the one that runs.
 
 use api::models::{
     Action, Check, CheckDefinition, DesiredLrp, EnvironmentVariable, HttpCheck, MetricTagValue, ProtoRoutes, RunAction,
@@ -14,8 +14,8 @@ const PORT: u16 = 8080;
 /// What an app may take until it is healthy.
 const START_TIMEOUT_MS: i64 = 60_000;
 
-/// Fields that are fixed once an app is desired, and how their owner knows them.
-const FIXED: &[(&str, &str)] = &[
+/// Fields that only new instances get, and how their owner knows them.
+const DEFINED: &[(&str, &str)] = &[
     ("action", "the command or --user"),
     ("env", "--env"),
     ("rootfs", "--rootfs"),
@@ -75,22 +75,19 @@ fn routes(hostnames: &[String]) -> ProtoRoutes {
     ProtoRoutes { routes: [(CF_ROUTER.to_owned(), value)].into_iter().collect() }
 }
 
-/// Only instances and routes can be changed; everything else takes a new start.
-pub(super) fn check_same(known: &DesiredLrp, wanted: &DesiredLrp) -> Result<(), CommandError> {
-    check_ours(known)?;
+/// What takes new instances, in the words of the command line; instances and routes are changed without.
+pub(super) fn redefined(known: &DesiredLrp, wanted: &DesiredLrp) -> Vec<&'static str> {
     let fields = |lrp: &DesiredLrp| serde_json::from_str(&api::json::to_string(lrp)).unwrap_or(serde_json::Value::Null);
     let (before, after): (serde_json::Value, serde_json::Value) = (fields(known), fields(wanted));
-    let changed: Vec<&str> =
-        FIXED.iter().filter(|(field, _)| before.get(field) != after.get(field)).map(|(_, words)| *words).collect();
-    if changed.is_empty() {
-        return Ok(());
-    }
-    let name = &known.process_guid;
-    Err(CommandError::Usage(format!(
-        "{name} runs already, and something else than its instances and routes is different: {}. Nothing was changed. Stop it \
-         first with `corkboard stop-app {name}`, or run the new one under another --name",
-        changed.join(", ")
-    )))
+    DEFINED.iter().filter(|(field, _)| before.get(field) != after.get(field)).map(|(_, words)| *words).collect()
+}
+
+/// A name that none of the definitions has.
+pub(super) fn next_identifier(kept: &[DesiredLrp]) -> String {
+    let last = kept.iter().map(|lrp| lrp.definition_number.max(1)).max().unwrap_or(1);
+    let is_free = |name: &String| kept.iter().all(|lrp| lrp.definition_identifier != *name);
+    let mut names = (last.saturating_add(1)..).map(|number| format!("v{number}"));
+    names.find(is_free).unwrap_or_default()
 }
 
 /// Apps of others are left alone, since nobody knows what else belongs to them.
@@ -139,13 +136,28 @@ mod tests {
     }
 
     #[test]
-    fn only_instances_and_routes_can_be_changed() {
+    fn what_takes_new_instances_is_named() {
         let known = lrp("--route hello.local --env A=secret -- /bin/app");
-        let complaint =
-            |flags: &str| check_same(&known, &lrp(flags)).map_or_else(|error| error.to_string(), |()| String::new());
-        assert_eq!(complaint("--route b.local --env A=secret --instances 7 -- /bin/app"), "");
-        expect!["hello runs already, and something else than its instances and routes is different: the command or --user, --env, --memory. Nothing was changed. Stop it first with `corkboard stop-app hello`, or run the new one under another --name"].assert_eq(&complaint("--route hello.local --env A=other --memory 1G -- /bin/app -v"));
+        let words = |flags: &str| redefined(&known, &lrp(flags)).join(", ");
+        assert_eq!(words("--route b.local --env A=secret --instances 7 -- /bin/app"), "");
+        expect!["the command or --user, --env, --memory"]
+            .assert_eq(&words("--route hello.local --env A=other --memory 1G -- /bin/app -v"));
         let theirs = DesiredLrp { domain: "cf-apps".into(), ..known.clone() };
-        expect!["hello is somebody else's: its domain is cf-apps, and this command is for those of corkboard-apps. Nothing was changed. `corkboard update-desired-lrp` and `corkboard delete-desired-lrp` change any"].assert_eq(&check_same(&theirs, &known).unwrap_err().to_string());
+        expect!["hello is somebody else's: its domain is cf-apps, and this command is for those of corkboard-apps. Nothing was changed. `corkboard update-desired-lrp` and `corkboard delete-desired-lrp` change any"].assert_eq(&check_ours(&theirs).unwrap_err().to_string());
+    }
+
+    #[test]
+    fn no_definition_gets_the_name_of_another() {
+        let kept = |numbers: &[(u32, &str)]| {
+            let one = |(number, name): &(u32, &str)| DesiredLrp {
+                definition_number: *number,
+                definition_identifier: (*name).to_owned(),
+                ..DesiredLrp::default()
+            };
+            next_identifier(&numbers.iter().map(one).collect::<Vec<_>>())
+        };
+        assert_eq!(kept(&[(0, "")]), "v2");
+        assert_eq!(kept(&[(0, ""), (2, "v2")]), "v3");
+        assert_eq!(kept(&[(3, "v4"), (0, "")]), "v5");
     }
 }

@@ -1,6 +1,6 @@
 //! Waits until an app is there, showing how far it is, or until it is known that it cannot be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use api::cell::logs::{LogLine, LogMessage, LogQuery, LogsOf};
@@ -211,12 +211,29 @@ impl<'a> Wait<'a> {
     async fn last_lines(&self, index: i32) -> Vec<String> {
         let of = LogsOf::Process { guid: self.name.to_owned(), index: Some(index) };
         let query = LogQuery { of, lines: Some(LAST_LINES), since_ns: None, follow: false };
+        self.lines(&query, |_| true).await
+    }
+
+    /// What instances wrote since then that are gone by now, as those of an update that was taken back.
+    pub(super) async fn last_lines_of_the_gone(&self, since_ns: i64) -> Vec<String> {
+        let there = rows(self.client, self.name).await.unwrap_or_default();
+        let there: BTreeSet<String> =
+            there.into_iter().filter_map(|row| Some(row.actual_lrp_instance_key?.instance_guid)).collect();
+        let of = LogsOf::Process { guid: self.name.to_owned(), index: None };
+        let query = LogQuery { of, lines: Some(usize::MAX), since_ns: Some(since_ns), follow: false };
+        let lines = self.lines(&query, |line| !there.contains(&line.instance_guid));
+        timeout(LOGS_LIMIT, lines).await.unwrap_or_default()
+    }
+
+    async fn lines(&self, query: &LogQuery, is_wanted: impl Fn(&LogLine) -> bool) -> Vec<String> {
         let mut lines: Vec<LogLine> = Vec::new();
         for cell in self.client.cells().await.unwrap_or_default() {
             let Ok(cell) = api::convert::cell_from_wire(cell) else { continue };
-            let Ok(mut stream) = self.cells.open(&cell, &query).await else { continue };
+            let Ok(mut stream) = self.cells.open(&cell, query).await else { continue };
             while let Ok(Some(message)) = stream.next().await {
-                if let LogMessage::Line(line) = message {
+                if let LogMessage::Line(line) = message
+                    && is_wanted(&line)
+                {
                     lines.push(line);
                 }
             }

@@ -17,6 +17,8 @@ pub(super) struct InstanceRow<'a> {
     pub(super) guid: &'a Arc<str>,
     pub(super) place: Place,
     pub(super) instance: &'a Instance,
+    /// Its definition is worth telling, since others of the app have another.
+    pub(super) is_one_of_two: bool,
 }
 
 pub(super) enum Listing<'a> {
@@ -100,7 +102,13 @@ impl<'a> Listing<'a> {
 
 fn instances<'a>(picture: &'a Picture, focus: Option<&Focus>) -> Box<dyn Iterator<Item = InstanceRow<'a>> + 'a> {
     let of = |(guid, app): (&'a Arc<str>, &'a super::picture::App)| {
-        let row = move |(place, instance): (&Place, &'a Instance)| InstanceRow { guid, place: *place, instance };
+        let is_one_of_two = app.has_two_definitions();
+        let row = move |(place, instance): (&Place, &'a Instance)| InstanceRow {
+            guid,
+            place: *place,
+            instance,
+            is_one_of_two,
+        };
         app.instances.iter().map(row)
     };
     match focus.cloned() {

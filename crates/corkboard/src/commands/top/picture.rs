@@ -88,6 +88,10 @@ pub(super) struct Instance {
     /// Why it is not placed, or why it crashed.
     pub(super) trouble: Box<str>,
     pub(super) is_placement_error: bool,
+    /// Counted from 1.
+    pub(super) definition: u32,
+    /// An update replaces it.
+    pub(super) is_leaving: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,6 +253,8 @@ impl Picture {
                     placement_error: after.placement_error,
                     since: after.since,
                     presence: after.presence,
+                    definition_number: after.definition_number,
+                    leaving: after.leaving,
                     ..ActualLrp::default()
                 });
             }
@@ -311,6 +317,9 @@ impl Picture {
             since_ns: lrp.since,
             trouble: printable(trouble).into(),
             is_placement_error,
+            // The first is not sent.
+            definition: lrp.definition_number.max(1),
+            is_leaving: lrp.leaving,
         };
         if let Some(app) = self.app(&key.process_guid) {
             let is_new = app.instances.insert(Place { index: key.index, presence: lrp.presence }, instance).is_none();
@@ -375,6 +384,15 @@ impl Server {
         better(&mut self.nodes, new.nodes);
         better(&mut self.migration, new.migration);
         better(&mut self.keys, new.keys);
+    }
+}
+
+impl App {
+    /// During an update instances have two definitions.
+    pub(super) fn has_two_definitions(&self) -> bool {
+        let mut numbers = self.instances.values().map(|instance| instance.definition);
+        let first = numbers.next();
+        numbers.any(|number| Some(number) != first)
     }
 }
 

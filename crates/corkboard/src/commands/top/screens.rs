@@ -290,8 +290,10 @@ pub(super) fn cell(row: &CellRow) -> Row {
 }
 
 pub(super) fn instance(row: &InstanceRow<'_>, now_ns: i64) -> Row {
-    let InstanceRow { guid, place, instance } = row;
+    let InstanceRow { guid, place, instance, is_one_of_two } = row;
+    let definition = if *is_one_of_two { format!(" #{}", instance.definition) } else { String::new() };
     let role = match () {
+        () if instance.is_leaving => ", leaving",
         () if place.is(Presence::Evacuating) => ", evacuating",
         () if place.is(Presence::Suspect) => ", suspect",
         () => "",
@@ -304,7 +306,7 @@ pub(super) fn instance(row: &InstanceRow<'_>, now_ns: i64) -> Row {
     };
     let cells = vec![
         format!("{guid}/{}", place.index),
-        format!("{}{role}", instance.state.word()),
+        format!("{}{definition}{role}", instance.state.word()),
         instance.cell_id.to_string(),
         age(instance.since_ns, now_ns),
         or_blank(u32::try_from(instance.crash_count).unwrap_or(0)),

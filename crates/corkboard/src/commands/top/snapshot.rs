@@ -112,7 +112,9 @@ fn app(row: &super::summary::AppRow) -> Value {
 }
 
 fn instance(row: &super::listing::InstanceRow<'_>) -> Value {
-    let Instance { state, cell_id, instance_guid, address, crash_count, since_ns, trouble, .. } = row.instance;
+    let Instance {
+        state, cell_id, instance_guid, address, crash_count, since_ns, trouble, definition, is_leaving, ..
+    } = row.instance;
     json!({
         "process_guid": &**row.guid,
         "index": row.place.index,
@@ -124,5 +126,7 @@ fn instance(row: &super::listing::InstanceRow<'_>) -> Value {
         "crash_count": crash_count,
         "since_ns": since_ns,
         "why": &**trouble,
+        "definition": definition,
+        "leaving": is_leaving,
     })
 }

@@ -76,7 +76,7 @@ impl Summary {
                     used.insert(instance.cell_id.clone(), Used::default());
                 }
                 if let Some(used) = used.get_mut(&instance.cell_id) {
-                    used.take(app, *place);
+                    used.take(app, *place, instance.is_leaving);
                 }
             }
         }
@@ -161,9 +161,10 @@ impl Counts {
 }
 
 impl Used {
-    fn take(&mut self, app: &App, place: Place) {
+    /// A cell is not drained because an update replaces an instance on it.
+    fn take(&mut self, app: &App, place: Place, is_leaving: bool) {
         self.instances += 1;
-        self.evacuating += u32::from(place.is(Presence::Evacuating));
+        self.evacuating += u32::from(place.is(Presence::Evacuating) && !is_leaving);
         self.suspect += u32::from(place.is(Presence::Suspect));
         if let Some(desired) = &app.desired {
             self.memory_mb += i64::from(desired.memory_mb);

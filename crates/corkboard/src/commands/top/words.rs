@@ -69,8 +69,26 @@ fn wanted(lrp: &Option<DesiredLrp>) -> String {
 fn change(before: &Option<DesiredLrp>, after: &Option<DesiredLrp>) -> String {
     let count = |lrp: &Option<DesiredLrp>| lrp.as_ref().map_or(0, |lrp| lrp.instances);
     match (count(before), count(after)) {
-        (old, new) if old == new => "updated".to_owned(),
+        (old, new) if old == new => rollout(before, after).unwrap_or_else(|| "updated".to_owned()),
         (old, new) => format!("{old} -> {}", instances(new)),
+    }
+}
+
+/// `None` when the change has nothing to do with an update of the definition.
+fn rollout(before: &Option<DesiredLrp>, after: &Option<DesiredLrp>) -> Option<String> {
+    let (before, after) = (before.as_ref()?, after.as_ref()?);
+    let (old, new) = (before.rollout.as_ref(), after.rollout.as_ref()?);
+    let to = new.to_definition;
+    if old.is_none_or(|old| old.started_at != new.started_at) {
+        let (way, why) = if new.reverts { ("back", format!(": {}", new.why)) } else { ("on the way", String::new()) };
+        return Some(format!("{way} to definition {to}{why}"));
+    }
+    match new.phase.as_str() {
+        "done" if old.is_some_and(|old| old.phase == "done") => None,
+        phase if old.is_some_and(|old| old.phase == phase) => Some(format!("on the way to definition {to}")),
+        "done" => Some(format!("has definition {to}")),
+        "halted" => Some(format!("halted on the way to definition {to}: {}", new.why)),
+        phase => Some(format!("{phase}, to definition {to}")),
     }
 }
 
@@ -84,15 +102,16 @@ fn times(count: i32) -> String {
 
 fn state(lrp: &ActualLrp) -> String {
     let cell = lrp.actual_lrp_instance_key.as_ref().map_or("", |key| &key.cell_id);
-    format!("{}{}{}", lrp.state.to_lowercase(), on(cell), role(lrp.presence))
+    format!("{}{}{}", lrp.state.to_lowercase(), on(cell), role(lrp.presence, lrp.leaving))
 }
 
 fn on(cell: &str) -> String {
     if cell.is_empty() { String::new() } else { format!(" on {cell}") }
 }
 
-fn role(presence: i32) -> &'static str {
+fn role(presence: i32, is_leaving: bool) -> &'static str {
     match Presence::try_from(presence) {
+        Ok(Presence::Evacuating) if is_leaving => ", leaving",
         Ok(Presence::Evacuating) => ", evacuating",
         Ok(Presence::Suspect) => ", suspect",
         _ => "",
@@ -112,7 +131,7 @@ fn step(before: &ActualLrpInfo, after: &ActualLrpInfo, cell: &str) -> Option<(St
     } else {
         format!("{} -> {}", before.state.to_lowercase(), after.state.to_lowercase())
     };
-    Some((format!("{states}{}{}", on(cell), role(after.presence)), after.state == "CRASHED"))
+    Some((format!("{states}{}{}", on(cell), role(after.presence, after.leaving)), after.state == "CRASHED"))
 }
 
 fn progress(task: &Task) -> String {

@@ -36,6 +36,24 @@ pub(super) fn apply(list: &[Allowed], release: &str, recorded: &Exchange, used: 
     answer
 }
 
+/// The first number of fields that are ours and not Diego's.
+const OURS: u32 = 100;
+
+/// What a release knows of an answer: fields of ours that it has no name for came later, and every client skips them.
+pub(super) fn without_later_fields(answer: &str) -> String {
+    let is_later = |line: &&str| {
+        let number = line.trim_start().split_once(':').and_then(|(number, _)| number.parse::<u32>().ok());
+        number.is_some_and(|number| number >= OURS)
+    };
+    answer.lines().filter(|line| !is_later(line)).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn only_fields_of_ours_may_come_later() {
+    let answer = "200 x\nd {\n    40: 1\n    100: \"v2\"\n    b: 1\n}\n";
+    assert_eq!(without_later_fields(answer), "200 x\nd {\n    40: 1\n    b: 1\n}\n");
+}
+
 #[test]
 fn a_line_is_replaced_only_where_it_is_allowed() {
     let list = [

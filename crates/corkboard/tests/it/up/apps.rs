@@ -1,5 +1,7 @@
 //! `run-app` and `stop-app` against a whole cluster.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use expect_test::expect;
 
 use super::site::Site;
@@ -27,11 +29,6 @@ fn an_app_is_run_scaled_and_stopped() {
     let same = site.run_hello(&["--env", "MESSAGE=one", "--health-path", "/healthz"]);
     assert!(same.stdout.starts_with("hello is desired already, with 1 instance\n"), "{}", same.stdout);
 
-    let other = site.run_hello(&["--env", "MESSAGE=two", "--memory", "64M"]);
-    assert_eq!(other.code, 3);
-    expect![[r#"
-        corkboard: hello runs already, and something else than its instances and routes is different: --env, --memory, the health check. Nothing was changed. Stop it first with `corkboard stop-app hello`, or run the new one under another --name
-    "#]].assert_eq(&other.stderr);
     assert!(site.call(&["domains"]).stdout.contains("corkboard-apps"));
 
     let stopped = site.call(&["stop-app", "hello"]);
@@ -100,4 +97,49 @@ fn without_cells_it_waits_and_says_so() {
     "#]].assert_eq(&refused.stderr);
     let refused = ask(&["run-app", "--name", "hello", "--", "/bin/sh"]);
     assert_eq!(refused.code, 3);
+}
+
+/// Another definition while requests come: none is lost, and one that does not work is taken back.
+#[test]
+fn an_app_that_runs_is_updated_under_load() {
+    let mut site = Site::start(11);
+    let terms = ["--instances", "2", "--health-path", "/healthz", "--healthy", "500ms", "--instance-deadline", "40s"];
+    let with = |message: &'static str| [&terms[..], &["--env", message]].concat();
+    assert_eq!(site.run_hello(&with("MESSAGE=one")).code, 0);
+    site.until_answered_by(2);
+
+    let is_over = AtomicBool::new(false);
+    let (updated, asked) = std::thread::scope(|scope| {
+        let load = scope.spawn(|| {
+            let mut asked = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                let answer = site.get("hello.local", "/");
+                assert!(matches!(answer, Some((200, _))), "request {asked}: {answer:?}");
+                asked += 1;
+            }
+            asked
+        });
+        let updated = site.run_hello(&with("MESSAGE=two"));
+        is_over.store(true, Ordering::Relaxed);
+        (updated, load.join().unwrap())
+    });
+    assert_eq!((updated.code, updated.stderr.as_str()), (0, ""), "{updated:?}");
+    assert!(asked > 0);
+    let lines: Vec<&str> = updated.stdout.lines().collect();
+    assert_eq!(lines[0], "hello is updated to v2 (--env), with 2 instances");
+    assert!(lines.contains(&"hello: done, all have definition 2 (v2)"), "{lines:#?}");
+    assert!(lines.contains(&"hello: 2 of 2 placed, 2 healthy, routed"), "{lines:#?}");
+    assert!(site.get("hello.local", "/").unwrap().1.starts_with("message: two\n"));
+
+    let args =
+        [&["run-app", "--route", "hello.local"], &with("MESSAGE=two")[..], &["--", "echo my last words; exit 3"]]
+            .concat();
+    let failed = site.call(&args);
+    assert_eq!(failed.code, 5, "{failed:?}");
+    assert!(failed.stderr.starts_with("corkboard: the update of hello was taken back: instance 0 "), "{failed:?}");
+    assert!(failed.stderr.contains("\n  [APP] my last words\n"), "{failed:?}");
+    site.until_answered_by(2);
+    assert!(site.get("hello.local", "/").unwrap().1.starts_with("message: two\n"));
+    assert_eq!(site.call(&["stop-app", "hello"]).code, 0);
+    site.stop_in_order();
 }

@@ -425,3 +425,38 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_instance_keeps_the_internal_routes_of_its_own_definition() {
+    let definition = crate::NewDefinition {
+        identifier: "v2".into(),
+        resources: Resources::default(),
+        placement_tags: vec![],
+        volume_drivers: vec![],
+        log_guid: String::new(),
+        metrics_guid: String::new(),
+        run_info: Bytes::from_static(b"2"),
+    };
+    let routes = [("internal-router".to_owned(), Bytes::from_static(b"2.internal"))].into();
+    let update = crate::DesiredUpdate { definition: Some(definition), routes: Some(routes), ..Default::default() };
+    let desired = desired(1).updated(update, NOW_NS).unwrap();
+    let slots = vec![at(0, slot(&[ordinary(ActualState::Running, "ann")]))];
+    let board = Board { domains: fresh(), desired: Some(desired), slots };
+    let decisions = run(&board, &live(&["ann"])).decisions;
+    assert_eq!(decisions, []);
+}
+
+/// Its successor has to run first: nobody told its cell to drain.
+#[test]
+fn silence_does_not_end_the_route_of_a_container_that_leaves() {
+    for (successor, is_dropped) in
+        [(ordinary(ActualState::Unclaimed, ""), false), (ordinary(ActualState::Running, "ann"), true)]
+    {
+        let leaving = ActualLrp { leaving: true, ..evacuating("eve") };
+        let board =
+            Board { domains: fresh(), desired: Some(desired(1)), slots: vec![at(0, slot(&[successor, leaving]))] };
+        let decisions = run(&board, &live(&["ann"])).decisions;
+        let drops = decisions.iter().any(|it| matches!(it, Decision::DropEvacuating { .. }));
+        assert_eq!(drops, is_dropped, "{decisions:?}");
+    }
+}

@@ -8,7 +8,7 @@ use crate::{DefinitionNumber, NANOS_PER_SECOND};
 
 const FIRST: DefinitionNumber = DefinitionNumber(1);
 
-fn check(world: &World, expected: Expect) {
+fn check(world: &World, expected: &Expect) {
     expected.assert_eq(&format!("{}{}\n", world.account, world.shows()));
 }
 
@@ -27,7 +27,7 @@ fn one_after_the_other() {
     (0..4).for_each(|_| world.fair_round(10, all_good));
     check(
         &world,
-        expect![[r#"
+        &expect![[r#"
            1 s  begin 0
           11 s  finish 0
           11 s  begin 1
@@ -52,7 +52,7 @@ fn an_instance_that_runs_too_short_is_waited_for() {
     assert_eq!(world.plan().look_ns, Some(world.now_ns + NANOS_PER_SECOND));
     check(
         &world,
-        expect![[r#"
+        &expect![[r#"
            1 s  begin 0
         rolling 1->2 | 2RU+1RU-
     "#]],
@@ -66,7 +66,7 @@ fn several_at_a_time() {
     (0..4).for_each(|_| world.fair_round(10, all_good));
     check(
         &world,
-        expect![[r#"
+        &expect![[r#"
            1 s  begin 0
            1 s  begin 1
           11 s  finish 0
@@ -93,7 +93,7 @@ fn canaries_go_first_and_somebody_looks_at_them() {
     (0..2).for_each(|_| world.fair_round(10, all_good));
     check(
         &world,
-        expect![[r#"
+        &expect![[r#"
            1 s  begin 0
          601 s  finish 0
          601 s  Rest
@@ -117,7 +117,7 @@ fn a_pause_after_the_canaries_ends_by_itself() {
     (0..10).for_each(|_| world.fair_round(20, all_good));
     check(
         &world,
-        expect![[r#"
+        &expect![[r#"
            1 s  begin 0
           21 s  finish 0
           21 s  Rest
@@ -143,7 +143,7 @@ fn a_canary_that_crashes_while_somebody_looks_at_it() {
     (0..4).for_each(|_| world.fair_round(10, only_first));
     check(
         &world,
-        expect![[r#"
+        &expect![[r#"
            1 s  begin 0
           11 s  finish 0
           11 s  Rest
@@ -166,7 +166,7 @@ fn a_definition_that_crashes_is_taken_back_without_a_gap() {
     });
     check(
         &world,
-        expect![[r#"
+        &expect![[r#"
            1 s  begin 0
            4 s  Turn { why: "instance 0 crashed 3 times: it broke" }
            4 s  take back 0
@@ -187,7 +187,7 @@ fn a_definition_that_fails_late_is_taken_back_where_it_runs() {
     });
     check(
         &world,
-        expect![[r#"
+        &expect![[r#"
            1 s  begin 0
           11 s  finish 0
           11 s  begin 1
@@ -217,7 +217,7 @@ fn one_that_never_becomes_healthy_is_given_up_at_its_deadline() {
     world.roll();
     check(
         &world,
-        expect![[r#"
+        &expect![[r#"
            1 s  begin 0
          301 s  Turn { why: "instance 0 was not healthy in time; it is CLAIMED" }
          301 s  take back 0
@@ -237,7 +237,7 @@ fn one_that_is_not_taken_back_waits_for_somebody() {
     (0..4).for_each(|_| world.fair_round(100, all_good));
     check(
         &world,
-        expect![[r#"
+        &expect![[r#"
            1 s  begin 0
            4 s  Halt { why: "instance 0 crashed 3 times: it broke" }
          107 s  finish 0
@@ -261,7 +261,7 @@ fn a_way_back_that_fails_does_not_turn_again() {
     });
     check(
         &world,
-        expect![[r#"
+        &expect![[r#"
            1 s  begin 0
           11 s  finish 0
           11 s  begin 1
@@ -286,7 +286,7 @@ fn a_cancel_in_the_middle() {
     (0..3).for_each(|_| world.fair_round(10, all_good));
     check(
         &world,
-        expect![[r#"
+        &expect![[r#"
            1 s  begin 0
           11 s  finish 0
           11 s  begin 1
@@ -313,7 +313,7 @@ fn a_pause_stops_the_clock() {
     world.roll();
     check(
         &world,
-        expect![[r#"
+        &expect![[r#"
            1 s  begin 0
         rolling 1->2 | 2UN+1RU- 1RU
     "#]],
@@ -385,7 +385,7 @@ fn nobody_to_replace() {
     world.roll();
     check(
         &world,
-        expect![[r#"
+        &expect![[r#"
            1 s  Complete
         done 1->2 | 
     "#]],
@@ -403,7 +403,7 @@ fn what_had_crashed_before_is_replaced_in_its_turn() {
     (0..3).for_each(|_| world.fair_round(10, all_good));
     check(
         &world,
-        expect![[r#"
+        &expect![[r#"
            1 s  begin 0
           11 s  finish 0, nobody has to leave
           11 s  begin 1
@@ -412,4 +412,26 @@ fn what_had_crashed_before_is_replaced_in_its_turn() {
         done 1->2 | 2RU 2RU
     "#]],
     );
+}
+
+/// The container that left comes back as the instance, honestly named: it is replaced once more, in the same time.
+#[test]
+fn an_index_that_falls_back_begins_again() {
+    use crate::rollout::plan::Decision;
+    let mut world = World::new(2);
+    world.update("v2", Terms::default());
+    world.roll();
+    let by = world.slot(0).leaving().unwrap().instance.clone().unwrap();
+    world.lose(0, true);
+    let slot = world.slot(0);
+    let stamp = crate::slot::Stamp { now_ns: world.now_ns, epoch: "x".into() };
+    let report = crate::ActualLrp::report(&world.slot(1).ordinary.unwrap());
+    let outcome = slot.start(&world.desired.key(0), &by, report, &stamp).unwrap().made_from(FIRST, &by, &slot);
+    world.slots.insert(0, outcome.slot);
+    world.pass(60);
+    let decisions = world.plan().decisions;
+    assert!(matches!(decisions[..], [Decision::Begin { index: 0, .. }]), "{decisions:?}");
+    world.roll();
+    world.pass(240);
+    assert!(matches!(world.plan().decisions[..], [Decision::Turn { .. }]), "{:?}", world.plan());
 }
