@@ -8,6 +8,7 @@
 //!
 //! The tables count the moments, so that it shows when there are more or fewer of them.
 
+mod acts;
 mod book;
 mod cells;
 mod faults;
