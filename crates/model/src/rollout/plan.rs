@@ -119,9 +119,9 @@ impl View<'_> {
         self.slots.iter().copied().filter(|(index, _)| (0..self.desired.instances).contains(index))
     }
 
-    /// Whether an index has reached the definition: its instance has it, and nobody waits for it to prove itself.
-    fn has_landed(&self, index: i32, slot: &Slot) -> bool {
-        self.rollout.flight(index).is_none() && slot.ordinary.as_ref().is_some_and(|row| self.is_new(row))
+    /// When an index that is not on its way has reached the definition: its instance has it, and has proven itself.
+    fn landed_ns(&self, index: i32, slot: &Slot) -> Option<Nanos> {
+        self.rollout.proven_ns(slot).filter(|_| self.rollout.flight(index).is_none())
     }
 
     fn is_new(&self, row: &ActualLrp) -> bool {
@@ -224,11 +224,16 @@ impl View<'_> {
         let flying = flights.len() - finished;
         let mut room = (terms.in_flight.max(1) as usize).saturating_sub(flying);
         if !canaries_passed {
-            let landed = self.wanted().filter(|(index, slot)| self.has_landed(*index, slot)).count() + finished;
+            let (past, later): (Vec<Nanos>, Vec<Nanos>) = self
+                .wanted()
+                .filter_map(|(index, slot)| self.landed_ns(index, slot))
+                .partition(|landed_ns| *landed_ns <= self.now_ns);
+            let (landed, landing) = (past.len() + finished, later.len());
+            later.into_iter().for_each(|landed_ns| self.look_at(landed_ns));
             if landed >= terms.canaries as usize && flying == 0 {
                 return self.decide(Decision::Rest);
             }
-            room = room.min((terms.canaries as usize).saturating_sub(landed + flying));
+            room = room.min((terms.canaries as usize).saturating_sub(landed + landing + flying));
         }
         let given_up = self.wanted().filter_map(|(_, slot)| self.given_up_ns(slot));
         let later: Vec<Nanos> = given_up.filter(|at_ns| *at_ns > self.now_ns).collect();

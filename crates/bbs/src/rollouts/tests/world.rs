@@ -359,6 +359,24 @@ impl World {
         self.submit(Command::Roll(Box::new(command))).await
     }
 
+    /// The same, of something that may have been overtaken: then it must not be done.
+    pub(super) async fn carry_out_if_still_decided(&mut self, decision: &Decision) {
+        let is_same = |other: &Decision| match (other, decision) {
+            // Of what failed, the last reason counts as well as the first.
+            (Decision::Turn { to, .. }, Decision::Turn { to: was, .. }) => to == was,
+            (Decision::Halt { to, .. }, Decision::Halt { to: was, .. }) => to == was,
+            (other, decision) => other == decision,
+        };
+        let (before, still) = (self.board().revision, self.plan().decisions.iter().any(is_same));
+        let done = self.carry_out(std::slice::from_ref(decision)).await;
+        if done.is_err() && !self.play.in_two_forms {
+            self.fail(&format!("{done:?}"));
+        }
+        if !still && self.board().revision != before {
+            self.fail("what was decided was overtaken, and done all the same");
+        }
+    }
+
     /// Somebody else becomes master, and finds `expected`.
     pub(super) async fn fail_over(&mut self, expected: &Board, keys: &str) {
         self.node = Node::after(&self.node.store, self.node.clock.clone(), keys).await;
