@@ -119,9 +119,9 @@ impl View<'_> {
         self.slots.iter().copied().filter(|(index, _)| (0..self.desired.instances).contains(index))
     }
 
-    /// Whether an index has reached the definition: its instance has it, and nobody waits for it to prove itself.
-    fn has_landed(&self, index: i32, slot: &Slot) -> bool {
-        self.rollout.flight(index).is_none() && slot.ordinary.as_ref().is_some_and(|row| self.is_new(row))
+    /// When an index that is not on its way has reached the definition: its instance has it, and has proven itself.
+    fn landed_ns(&self, index: i32, slot: &Slot) -> Option<Nanos> {
+        self.rollout.proven_ns(slot).filter(|_| self.rollout.flight(index).is_none())
     }
 
     fn is_new(&self, row: &ActualLrp) -> bool {
@@ -224,28 +224,31 @@ impl View<'_> {
         let flying = flights.len() - finished;
         let mut room = (terms.in_flight.max(1) as usize).saturating_sub(flying);
         if !canaries_passed {
-            let landed = self.wanted().filter(|(index, slot)| self.has_landed(*index, slot)).count() + finished;
+            let (past, later): (Vec<Nanos>, Vec<Nanos>) = self
+                .wanted()
+                .filter_map(|(index, slot)| self.landed_ns(index, slot))
+                .partition(|landed_ns| *landed_ns <= self.now_ns);
+            let (landed, landing) = (past.len() + finished, later.len());
+            later.into_iter().for_each(|landed_ns| self.look_at(landed_ns));
             if landed >= terms.canaries as usize && flying == 0 {
                 return self.decide(Decision::Rest);
             }
-            room = room.min((terms.canaries as usize).saturating_sub(landed + flying));
+            room = room.min((terms.canaries as usize).saturating_sub(landed + landing + flying));
         }
         let given_up = self.wanted().filter_map(|(_, slot)| self.given_up_ns(slot));
         let later: Vec<Nanos> = given_up.filter(|at_ns| *at_ns > self.now_ns).collect();
         later.into_iter().for_each(|at_ns| self.look_at(at_ns));
+        let is_given_up = |slot: &Slot| self.given_up_ns(slot).is_some_and(|at_ns| at_ns <= self.now_ns);
         let mut begun = Vec::new();
-        for (index, slot) in self.wanted() {
-            let is_given_up = || self.given_up_ns(slot).is_some_and(|at_ns| at_ns <= self.now_ns);
-            // An index on its way has its place. If it is back where it began, because a container of the former definition that
-            // was thought to be gone is there again before the new one runs, it begins again.
-            let begins = match self.rollout.flight(index) {
-                Some(_) => slot.can_begin(self.rollout.to),
-                None => room > 0 && (slot.can_begin(self.rollout.to) || is_given_up()),
-            };
-            if begins && let Some(row) = &slot.ordinary {
-                room -= usize::from(self.rollout.flight(index).is_none());
-                begun.push(Decision::Begin { index, saw: row.tag.clone() });
+        for (index, slot) in self.wanted().filter(|(_, slot)| slot.can_begin(self.rollout.to) || is_given_up(slot)) {
+            // An index that is on its way has its place: what it began went astray, and it begins again.
+            if self.rollout.flight(index).is_none() {
+                if room == 0 {
+                    continue;
+                }
+                room -= 1;
             }
+            begun.extend(slot.ordinary.as_ref().map(|row| Decision::Begin { index, saw: row.tag.clone() }));
         }
         self.plan.decisions.extend(begun);
     }

@@ -39,7 +39,8 @@ pub fn carry_out(desired: &DesiredLrp, slot: &Slot, decision: &Decision, keep: u
     match decision {
         Decision::Adopt => None,
         Decision::Begin { index, saw } => {
-            slot.ordinary.as_ref().filter(|row| row.tag == *saw && *index < desired.instances)?;
+            let is_wanted = rollout.phase == Phase::Rolling && *index < desired.instances;
+            slot.ordinary.as_ref().filter(|row| row.tag == *saw && is_wanted)?;
             let (free, given_up) = slot.given_up();
             let outcome = free.begin_roll(rollout.to, stamp)?;
             let mut next = rollout.without_flight(*index);
@@ -67,7 +68,8 @@ pub fn carry_out(desired: &DesiredLrp, slot: &Slot, decision: &Decision, keep: u
             Some(Change { slot: Some((*index, outcome)), stops, ..Change::of(next) })
         }
         Decision::Rest => {
-            (rollout.phase == Phase::Rolling && rollout.flights.is_empty()).then(|| in_phase(Phase::Canary))
+            let is_due = rollout.phase == Phase::Rolling && !rollout.canaries_passed && rollout.flights.is_empty();
+            is_due.then(|| in_phase(Phase::Canary))
         }
         Decision::GoOn => {
             let next = Rollout { canaries_passed: true, ..rollout.in_phase(Phase::Rolling, now_ns) };
