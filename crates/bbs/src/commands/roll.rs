@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use model::rollout::Terms;
-use model::rollout::plan::Decision;
+use model::rollout::plan::{Decision, plan};
 use model::rollout::step::carry_out;
-use model::{DesiredLrp, ProcessGuid, Refusal};
+use model::{DesiredLrp, ProcessGuid, Refusal, Slot};
 
 use super::{Done, Draft, Effect};
 
@@ -29,6 +29,9 @@ impl Roll {
 
 fn one(draft: &mut Draft, process_guid: &ProcessGuid, decision: &Decision) {
     let Some(before) = draft.desired(process_guid) else { return };
+    if matches!(decision, Decision::Complete { .. }) && !is_decided_still(draft, &before, decision) {
+        return;
+    }
     let slot = decision.index().map(|index| draft.board.slot(process_guid, index)).unwrap_or_default();
     let (keep, stamp) = (draft.setting.definitions_kept, draft.stamp());
     let Some(change) = carry_out(&before, &slot, decision, keep, &stamp) else { return };
@@ -46,6 +49,13 @@ fn one(draft: &mut Draft, process_guid: &ProcessGuid, decision: &Decision) {
     if let Some(index) = auctioned {
         draft.auction(process_guid, index);
     }
+}
+
+/// About the whole process. What is about one index is looked at again where it is carried out.
+fn is_decided_still(draft: &Draft, desired: &DesiredLrp, decision: &Decision) -> bool {
+    let slots = draft.board.slots_of(&desired.process_guid);
+    let slots: Vec<(i32, &Slot)> = slots.map(|(key, entry)| (key.index, &entry.slot)).collect();
+    plan(desired, &slots, draft.now_ns()).decisions.contains(decision)
 }
 
 /// What somebody asks of a rollout.

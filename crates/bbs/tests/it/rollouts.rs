@@ -3,8 +3,13 @@
 
 mod disturbed;
 
+use bbs::commands::{Command, Roll};
 use expect_test::expect;
+use model::rollout::plan::Decision;
+use model::{DefinitionNumber, ProcessGuid};
 
+use crate::assembled::Assembled;
+use crate::samples;
 use crate::script::{Show, check};
 
 #[tokio::test]
@@ -350,4 +355,19 @@ async fn what_may_be_asked_of_an_update() {
             p/0 RUNNING Evacuating names 1 and leaves
             p/1 RUNNING Ordinary names 1
     "#]]).await;
+}
+
+/// What was decided on an older board is looked at again: a row of the former definition may have come since.
+#[tokio::test]
+async fn an_update_does_not_end_while_an_instance_has_the_former_definition() {
+    let world = Assembled::new().await;
+    let client = world.client();
+    client.desire_lrp(samples::lrp("p", 1)).await.unwrap();
+    client.start_actual_lrp(samples::start("p", 0, "a")).await.unwrap();
+    client.update_desired_lrp("p", samples::redefinition("v2")).await.unwrap();
+    let decisions = vec![Decision::Complete { to: DefinitionNumber(2) }];
+    let roll = Roll { process_guid: ProcessGuid::parse("p").unwrap(), decisions };
+    world.app.writer.submit(Command::Roll(Box::new(roll)), "".into()).await.unwrap();
+    let lrp = client.desired_lrp_by_process_guid("p").await.unwrap();
+    assert_eq!((lrp.previous_definition_number, lrp.rollout.unwrap().phase.as_str()), (1, "rolling"));
 }
