@@ -36,13 +36,10 @@ impl Start {
         })
     }
 
-    /// A container that nobody knows, of the definition that is being replaced here: one of those runs already.
+    /// While an index is being replaced, one of its containers runs and another one has been asked for, which claims the row before
+    /// it starts. Whoever else comes is about to end: it was asked to stop, and has not yet.
     fn is_superseded(&self, slot: &Slot) -> bool {
-        let (Some(leaving), Some(ordinary), Some(said)) = (slot.leaving(), &slot.ordinary, self.definition) else {
-            return false;
-        };
-        let is_known = slot.rows().any(|row| row.is_held_by(&self.by));
-        said == leaving.definition && said != ordinary.definition && !is_known
+        slot.leaving().is_some() && !slot.rows().any(|row| row.is_held_by(&self.by))
     }
 
     pub(super) fn apply(self, draft: &mut Draft) -> Result<Done, Refusal> {

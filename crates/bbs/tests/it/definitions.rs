@@ -240,6 +240,7 @@ async fn the_end_of_an_update_is_announced_with_the_change_that_ends_it() {
         start p/0 a
         trace t1 redefine p v2
         roll
+        claim p/0 b
         start p/0 b of 2
         advance 10
         roll
@@ -270,9 +271,12 @@ async fn the_end_of_an_update_is_announced_with_the_change_that_ends_it() {
                 instance actual_lrp_instance_changed p/0 a@cell-a: RUNNING -> RUNNING evacuating
                 instance actual_lrp_instance_created p/0 UNCLAIMED
                 then auction p [0]
+            claim p/0 b: ok
+                group    actual_lrp_changed p/0 UNCLAIMED -> p/0 CLAIMED b@cell-b
+                instance actual_lrp_instance_changed p/0 b@cell-b: UNCLAIMED -> CLAIMED
             start p/0 b of 2: ok
-                group    actual_lrp_changed p/0 UNCLAIMED -> p/0 RUNNING b@cell-b
-                instance actual_lrp_instance_changed p/0 b@cell-b: UNCLAIMED -> RUNNING
+                group    actual_lrp_changed p/0 CLAIMED b@cell-b -> p/0 RUNNING b@cell-b
+                instance actual_lrp_instance_changed p/0 b@cell-b: CLAIMED -> RUNNING
             advance 10
             roll
                 group    desired_lrp_changed p x1 -> p x1
@@ -344,6 +348,7 @@ async fn an_instance_that_cannot_be_placed_does_not_hold_the_next_update_up() {
         definitions p
         fail p/0 no-room
         redefine p v3
+        claim p/0 a
         start p/0 a of 1
         advance 10
         roll
@@ -369,6 +374,7 @@ async fn an_instance_that_cannot_be_placed_does_not_hold_the_next_update_up() {
             p/0 UNCLAIMED Ordinary names 1
         fail p/0 no-room: ok
         redefine p v3: ResourceConflict: the last update of p is being taken back already; nothing was changed. Wait until that is done: `corkboard rollout status p`
+        claim p/0 a: ok
         start p/0 a of 1: ok
         advance 10
         roll
@@ -395,6 +401,7 @@ async fn a_container_keeps_its_definition_while_its_cell_is_silent() {
         definitions p
         lose cell-a
         converge
+        claim p/0 b
         start p/0 b of 1
         definitions p
         roll
@@ -425,6 +432,7 @@ async fn a_container_keeps_its_definition_while_its_cell_is_silent() {
             lose cell-a
             converge: ok
                 then auction p [0]
+            claim p/0 b: ok
             start p/0 b of 1: ok
             definitions p:
                 in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [] in flight

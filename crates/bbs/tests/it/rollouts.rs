@@ -31,6 +31,7 @@ async fn the_new_instance_runs_before_the_old_one_goes() {
         roll
         start p/0 a
         definitions p
+        claim p/1 d
         start p/1 d of 2
         advance 10
         roll
@@ -41,48 +42,49 @@ async fn the_new_instance_runs_before_the_old_one_goes() {
         Show::Answers,
         script,
         expect![[r#"
-        desire p 2: ok
-            then auction p [0, 1]
-        start p/0 a: ok
-        start p/1 b: ok
-        redefine p v2: ok
-        roll
-            then auction p [0]
-        definitions p:
-            in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [0] in flight
-            p/0 UNCLAIMED Ordinary names 2
-            p/0 RUNNING Evacuating names 1 and leaves
-            p/1 RUNNING Ordinary names 1
-        start p/0 a: ok
-        claim p/0 c: ok
-        start p/0 c of 2: ok
-        roll
-        start p/0 a: ok
-        definitions p:
-            in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [0] in flight
-            p/0 RUNNING Ordinary names 2
-            p/0 RUNNING Evacuating names 1 and leaves
-            p/1 RUNNING Ordinary names 1
-        advance 10
-        roll
-            then auction p [1]
-            then stop p/0 a@cell-a
-        start p/0 a: ActualLRPCannotBeStarted: cannot start actual LRP
-        definitions p:
-            in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [1] in flight
-            p/0 RUNNING Ordinary names 2
-            p/1 UNCLAIMED Ordinary names 2
-            p/1 RUNNING Evacuating names 1 and leaves
-        start p/1 d of 2: ok
-        advance 10
-        roll
-            then stop p/1 b@cell-b
-        definitions p:
-            in use 2 "v2"; Done 1 to 2, [] in flight
-            p/0 RUNNING Ordinary names 2
-            p/1 RUNNING Ordinary names 2
-        roll
-    "#]],
+            desire p 2: ok
+                then auction p [0, 1]
+            start p/0 a: ok
+            start p/1 b: ok
+            redefine p v2: ok
+            roll
+                then auction p [0]
+            definitions p:
+                in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [0] in flight
+                p/0 UNCLAIMED Ordinary names 2
+                p/0 RUNNING Evacuating names 1 and leaves
+                p/1 RUNNING Ordinary names 1
+            start p/0 a: ok
+            claim p/0 c: ok
+            start p/0 c of 2: ok
+            roll
+            start p/0 a: ok
+            definitions p:
+                in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [0] in flight
+                p/0 RUNNING Ordinary names 2
+                p/0 RUNNING Evacuating names 1 and leaves
+                p/1 RUNNING Ordinary names 1
+            advance 10
+            roll
+                then auction p [1]
+                then stop p/0 a@cell-a
+            start p/0 a: ActualLRPCannotBeStarted: cannot start actual LRP
+            definitions p:
+                in use 2 "v2", previous Definition(1 ""); Rolling 1 to 2, [1] in flight
+                p/0 RUNNING Ordinary names 2
+                p/1 UNCLAIMED Ordinary names 2
+                p/1 RUNNING Evacuating names 1 and leaves
+            claim p/1 d: ok
+            start p/1 d of 2: ok
+            advance 10
+            roll
+                then stop p/1 b@cell-b
+            definitions p:
+                in use 2 "v2"; Done 1 to 2, [] in flight
+                p/0 RUNNING Ordinary names 2
+                p/1 RUNNING Ordinary names 2
+            roll
+        "#]],
     )
     .await;
 }
@@ -95,6 +97,7 @@ async fn what_is_taken_back_is_announced() {
         start p/0 a
         redefine p v2
         roll
+        claim p/0 b
         start p/0 b of 2
         cancel-update p
         roll
@@ -103,44 +106,47 @@ async fn what_is_taken_back_is_announced() {
         Show::Events,
         script,
         expect![[r#"
-        desire p 1: ok
-            group    desired_lrp_created p x1
-            group    actual_lrp_created p/0 UNCLAIMED
-            instance desired_lrp_created p x1
-            instance actual_lrp_instance_created p/0 UNCLAIMED
-            then auction p [0]
-        start p/0 a: ok
-            group    actual_lrp_changed p/0 UNCLAIMED -> p/0 RUNNING a@cell-a
-            instance actual_lrp_instance_changed p/0 a@cell-a: UNCLAIMED -> RUNNING
-        redefine p v2: ok
-            group    desired_lrp_changed p x1 -> p x1
-            instance desired_lrp_changed p x1 -> p x1
-        roll
-            group    desired_lrp_changed p x1 -> p x1
-            group    actual_lrp_created [- | p/0 RUNNING a@cell-a evacuating]
-            group    actual_lrp_changed p/0 RUNNING a@cell-a -> p/0 UNCLAIMED
-            instance desired_lrp_changed p x1 -> p x1
-            instance actual_lrp_instance_changed p/0 a@cell-a: RUNNING -> RUNNING evacuating
-            instance actual_lrp_instance_created p/0 UNCLAIMED
-            then auction p [0]
-        start p/0 b of 2: ok
-            group    actual_lrp_changed p/0 UNCLAIMED -> p/0 RUNNING b@cell-b
-            instance actual_lrp_instance_changed p/0 b@cell-b: UNCLAIMED -> RUNNING
-        cancel-update p: ok
-            group    desired_lrp_changed p x1 -> p x1
-            instance desired_lrp_changed p x1 -> p x1
-        roll
-            group    desired_lrp_changed p x1 -> p x1
-            group    actual_lrp_created p/0 RUNNING a@cell-a
-            group    actual_lrp_removed [- | p/0 RUNNING a@cell-a evacuating]
-            group    actual_lrp_removed p/0 RUNNING b@cell-b
-            group    desired_lrp_changed p x1 -> p x1
-            instance desired_lrp_changed p x1 -> p x1
-            instance actual_lrp_instance_removed p/0 RUNNING b@cell-b
-            instance actual_lrp_instance_changed p/0 a@cell-a: RUNNING evacuating -> RUNNING
-            instance desired_lrp_changed p x1 -> p x1
-            then stop p/0 b@cell-b
-    "#]],
+            desire p 1: ok
+                group    desired_lrp_created p x1
+                group    actual_lrp_created p/0 UNCLAIMED
+                instance desired_lrp_created p x1
+                instance actual_lrp_instance_created p/0 UNCLAIMED
+                then auction p [0]
+            start p/0 a: ok
+                group    actual_lrp_changed p/0 UNCLAIMED -> p/0 RUNNING a@cell-a
+                instance actual_lrp_instance_changed p/0 a@cell-a: UNCLAIMED -> RUNNING
+            redefine p v2: ok
+                group    desired_lrp_changed p x1 -> p x1
+                instance desired_lrp_changed p x1 -> p x1
+            roll
+                group    desired_lrp_changed p x1 -> p x1
+                group    actual_lrp_created [- | p/0 RUNNING a@cell-a evacuating]
+                group    actual_lrp_changed p/0 RUNNING a@cell-a -> p/0 UNCLAIMED
+                instance desired_lrp_changed p x1 -> p x1
+                instance actual_lrp_instance_changed p/0 a@cell-a: RUNNING -> RUNNING evacuating
+                instance actual_lrp_instance_created p/0 UNCLAIMED
+                then auction p [0]
+            claim p/0 b: ok
+                group    actual_lrp_changed p/0 UNCLAIMED -> p/0 CLAIMED b@cell-b
+                instance actual_lrp_instance_changed p/0 b@cell-b: UNCLAIMED -> CLAIMED
+            start p/0 b of 2: ok
+                group    actual_lrp_changed p/0 CLAIMED b@cell-b -> p/0 RUNNING b@cell-b
+                instance actual_lrp_instance_changed p/0 b@cell-b: CLAIMED -> RUNNING
+            cancel-update p: ok
+                group    desired_lrp_changed p x1 -> p x1
+                instance desired_lrp_changed p x1 -> p x1
+            roll
+                group    desired_lrp_changed p x1 -> p x1
+                group    actual_lrp_created p/0 RUNNING a@cell-a
+                group    actual_lrp_removed [- | p/0 RUNNING a@cell-a evacuating]
+                group    actual_lrp_removed p/0 RUNNING b@cell-b
+                group    desired_lrp_changed p x1 -> p x1
+                instance desired_lrp_changed p x1 -> p x1
+                instance actual_lrp_instance_removed p/0 RUNNING b@cell-b
+                instance actual_lrp_instance_changed p/0 a@cell-a: RUNNING evacuating -> RUNNING
+                instance desired_lrp_changed p x1 -> p x1
+                then stop p/0 b@cell-b
+        "#]],
     )
     .await;
 }
@@ -208,6 +214,7 @@ async fn what_is_never_healthy_is_taken_back() {
         start p/1 b
         redefine p v2
         roll
+        claim p/0 c
         start p/0 c of 2
         advance 10
         roll
@@ -215,6 +222,7 @@ async fn what_is_never_healthy_is_taken_back() {
         advance 300
         roll
         definitions p
+        claim p/0 e
         start p/0 e of 1
         roll
         definitions p
@@ -230,6 +238,7 @@ async fn what_is_never_healthy_is_taken_back() {
         redefine p v2: ok
         roll
             then auction p [0]
+        claim p/0 c: ok
         start p/0 c of 2: ok
         advance 10
         roll
@@ -245,6 +254,7 @@ async fn what_is_never_healthy_is_taken_back() {
             p/0 UNCLAIMED Ordinary names 1
             p/0 RUNNING Evacuating names 2 and leaves
             p/1 RUNNING Ordinary names 1
+        claim p/0 e: ok
         start p/0 e of 1: ok
         roll
         definitions p:
@@ -262,6 +272,73 @@ async fn what_is_never_healthy_is_taken_back() {
     "#]]).await;
 }
 
+/// It was asked to stop, and takes its time. If it were taken for its own successor, the index would be empty when it ends.
+#[tokio::test]
+async fn a_container_that_has_not_ended_yet_is_nobodys_successor() {
+    let script = "
+        desire p 2
+        start p/0 a
+        start p/1 b
+        redefine p v2
+        roll
+        claim p/0 c
+        start p/0 c of 2
+        advance 10
+        roll
+        cancel-update p
+        roll
+        start p/0 a of 1
+        start p/0 a
+        definitions p
+        claim p/0 d
+        start p/0 a of 1
+        start p/0 d of 1
+        advance 10
+        roll
+        definitions p
+    ";
+    check(
+        Show::Answers,
+        script,
+        expect![[r#"
+        desire p 2: ok
+            then auction p [0, 1]
+        start p/0 a: ok
+        start p/1 b: ok
+        redefine p v2: ok
+        roll
+            then auction p [0]
+        claim p/0 c: ok
+        start p/0 c of 2: ok
+        advance 10
+        roll
+            then auction p [1]
+            then stop p/0 a@cell-a
+        cancel-update p: ok
+        roll
+            then auction p [0]
+        start p/0 a of 1: ActualLRPCannotBeStarted: cannot start actual LRP
+        start p/0 a: ActualLRPCannotBeStarted: cannot start actual LRP
+        definitions p:
+            in use 1 "", previous Definition(2 "v2"); Rolling back 2 to 1, [0] in flight because cancelled
+            p/0 UNCLAIMED Ordinary names 1
+            p/0 RUNNING Evacuating names 2 and leaves
+            p/1 RUNNING Ordinary names 1
+        claim p/0 d: ok
+        start p/0 a of 1: ActualLRPCannotBeStarted: cannot start actual LRP
+        start p/0 d of 1: ok
+        advance 10
+        roll
+            then stop p/0 c@cell-c
+        definitions p:
+            in use 1 ""; Done back 2 to 1, [] in flight because cancelled
+            p/0 RUNNING Ordinary names 1
+            p/1 RUNNING Ordinary names 1
+    "#]],
+    )
+    .await;
+}
+
 #[tokio::test]
 async fn what_may_be_asked_of_an_update() {
     let script = "
@@ -277,6 +354,7 @@ async fn what_may_be_asked_of_an_update() {
         roll
         rollback p
         pause p
+        claim p/0 c
         start p/0 c of 2
         advance 1000
         roll
@@ -288,6 +366,7 @@ async fn what_may_be_asked_of_an_update() {
         cancel-update p
         roll
         definitions p
+        claim p/0 e
         start p/0 e of 1
         advance 10
         roll
@@ -312,6 +391,7 @@ async fn what_may_be_asked_of_an_update() {
             then auction p [0]
         rollback p: ResourceConflict: the update to the definition "v2" is not finished, because instances still have the first definition; nothing was changed. See how far it is with `corkboard rollout status p`, or take it back with `corkboard rollout cancel p`
         pause p: ok
+        claim p/0 c: ok
         start p/0 c of 2: ok
         advance 1000
         roll
@@ -337,6 +417,7 @@ async fn what_may_be_asked_of_an_update() {
             p/0 UNCLAIMED Ordinary names 1
             p/0 RUNNING Evacuating names 2 and leaves
             p/1 RUNNING Ordinary names 1
+        claim p/0 e: ok
         start p/0 e of 1: ok
         advance 10
         roll
