@@ -143,14 +143,17 @@ impl World {
         let holder = ActualLrpInstanceKey { instance_guid, cell_id: "cell-1".into() };
         let request = StartActualLrpRequest {
             actual_lrp_key: Some(key.clone()),
-            actual_lrp_instance_key: Some(holder),
+            actual_lrp_instance_key: Some(holder.clone()),
             actual_lrp_net_info: Some(ActualLrpNetInfo { address: "10.0.0.1".into(), ..ActualLrpNetInfo::default() }),
             routable: Some(true),
             definition_number: definition,
             ..StartActualLrpRequest::default()
         };
         // As above.
-        let _ = self.runtime.block_on(self.client.start_actual_lrp(request));
+        let _ = self.runtime.block_on(async {
+            self.client.claim_actual_lrp(&key.process_guid, key.index, holder).await?;
+            self.client.start_actual_lrp(request).await
+        });
     }
 
     /// Plays until the command ends; no index is ever without an instance that runs. Returns its output and its exit code.
